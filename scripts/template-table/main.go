@@ -1,4 +1,5 @@
-// Renders every case of the table with Go's text/template and sprig, and writes what came out.
+// Renders every case of the table with Go's text/template and sprig, and writes what came out; of a case of YAML, the value
+// that sigs.k8s.io/yaml reads, as JSON.
 //
 // Made by scripts/template-table/program. It reads cases from standard input, a line each, and answers each before it reads the
 // next. The argument is a file with the data of cases that bring none.
@@ -10,19 +11,90 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"text/template"
 
 	"github.com/Masterminds/sprig/v3"
+	"sigs.k8s.io/yaml"
 )
 
 // One line of the table.
 type testCase struct {
-	Template   string          `json:"template"`
+	Template   string          `json:"template,omitempty"`
+	Yaml       *string         `json:"yaml,omitempty"`
 	MissingKey string          `json:"missingkey,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
 	Output     *string         `json:"output,omitempty"`
 	Error      *string         `json:"error,omitempty"`
+}
+
+// Lists end where they end: the room behind, which Go's slices have by chance, could be reached with slice.
+func clip(value any, depth int) any {
+	if depth == 0 {
+		return value
+	}
+	switch value := value.(type) {
+	case []any:
+		for index := range value {
+			value[index] = clip(value[index], depth-1)
+		}
+		return value[:len(value):len(value)]
+	case map[string]any:
+		for key := range value {
+			value[key] = clip(value[key], depth-1)
+		}
+	}
+	return value
+}
+
+func clipped(result reflect.Value) reflect.Value {
+	switch {
+	case result.Kind() == reflect.Slice && !result.IsNil():
+		return result.Slice3(0, result.Len(), result.Len())
+	case result.Kind() == reflect.Interface && !result.IsNil():
+		inside := result.Elem()
+		if list, ok := inside.Interface().([]any); ok {
+			return reflect.ValueOf(&list).Elem().Slice3(0, len(list), len(list)).Convert(result.Type())
+		}
+		if inside.Kind() == reflect.Slice && !inside.IsNil() {
+			return inside.Slice3(0, inside.Len(), inside.Len()).Convert(result.Type())
+		}
+	}
+	return result
+}
+
+// The functions of sprig, with lists that end where they end.
+func functions() template.FuncMap {
+	all := template.FuncMap(sprig.TxtFuncMap())
+	for name, function := range all {
+		function := reflect.ValueOf(function)
+		all[name] = reflect.MakeFunc(function.Type(), func(arguments []reflect.Value) []reflect.Value {
+			var results []reflect.Value
+			if function.Type().IsVariadic() {
+				results = function.CallSlice(arguments)
+			} else {
+				results = function.Call(arguments)
+			}
+			results[0] = clipped(results[0])
+			return results
+		}).Interface()
+	}
+	return all
+}
+
+func read(text string) (output string, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("panic: %v", reason)
+		}
+	}()
+	var value any
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+		return "", err
+	}
+	written, err := json.Marshal(value)
+	return string(written), err
 }
 
 func render(one testCase, shared []byte) (output string, err error) {
@@ -39,7 +111,8 @@ func render(one testCase, shared []byte) (output string, err error) {
 	if err := json.Unmarshal(source, &data); err != nil {
 		return "", err
 	}
-	engine := template.New("base").Funcs(sprig.TxtFuncMap())
+	clip(data, 100)
+	engine := template.New("base").Funcs(functions())
 	if one.MissingKey != "" {
 		engine = engine.Option("missingkey=" + one.MissingKey)
 	}
@@ -68,7 +141,13 @@ func main() {
 			panic(err)
 		}
 		one.Output, one.Error = nil, nil
-		output, err := render(one, shared)
+		var output string
+		var err error
+		if one.Yaml != nil {
+			output, err = read(*one.Yaml)
+		} else {
+			output, err = render(one, shared)
+		}
 		if err != nil {
 			words := strings.ToValidUTF8(err.Error(), "\uFFFD")
 			one.Error = &words

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::format::plain;
+use crate::printf::printf;
 use crate::value::Val;
 
 const BAD_TYPE: &str = "invalid type for comparison";
@@ -13,6 +14,7 @@ enum Basic {
     Bool,
     Float,
     Int,
+    Uint,
     Text,
 }
 
@@ -21,16 +23,16 @@ fn basic(value: &Val) -> Option<Basic> {
         Val::Bool(_) => Some(Basic::Bool),
         Val::Float(_) => Some(Basic::Float),
         Val::Int(_) | Val::Int64(_) => Some(Basic::Int),
+        Val::Uint8(_) | Val::Uint64(_) => Some(Basic::Uint),
         Val::Str(_) => Some(Basic::Text),
         _ => None,
     }
 }
 
-fn whole(value: &Val) -> Option<i64> {
-    match value {
-        Val::Int(value) | Val::Int64(value) => Some(*value),
-        _ => None,
-    }
+/// Whether values of these kinds can be compared: whole numbers with a sign can be with those without.
+fn fit(left: Basic, right: Basic) -> bool {
+    let is_whole = |kind| matches!(kind, Basic::Int | Basic::Uint);
+    left == right || is_whole(left) && is_whole(right)
 }
 
 /// Whether the first is equal to any of the others.
@@ -57,18 +59,16 @@ fn is_equal(left: &Val, right: &Val) -> Result<bool, String> {
             }
             Ok(left.is_null() == right.is_null() && left.is_same(right))
         }
-        (left_kind, right_kind) if left_kind != right_kind => {
-            if left.is_null() || right.is_null() {
-                Ok(false)
-            } else {
-                Err(different(left, right))
-            }
+        (left_kind, right_kind)
+            if !left_kind.zip(right_kind).is_some_and(|(left, right)| fit(left, right)) =>
+        {
+            if left.is_null() || right.is_null() { Ok(false) } else { Err(different(left, right)) }
         }
         _ => Ok(match (left, right) {
             (Val::Bool(left), Val::Bool(right)) => left == right,
             (Val::Float(left), Val::Float(right)) => left == right,
             (Val::Str(left), Val::Str(right)) => left == right,
-            _ => whole(left) == whole(right),
+            _ => left.integer() == right.integer(),
         }),
     }
 }
@@ -77,14 +77,18 @@ fn different(left: &Val, right: &Val) -> String {
     format!("incompatible types for comparison: {} and {}", left.type_name(), right.type_name())
 }
 
+/// As `%s` prints it.
+fn as_text(value: &Val) -> String {
+    printf("%s", std::slice::from_ref(value), usize::MAX).unwrap_or_default()
+}
+
 fn not_comparable(left: &Val, right: &Val) -> String {
     if left.type_name() == right.type_name() {
-        let value = if matches!(left, Val::List(_) | Val::Map(_)) { left } else { right };
-        return format!("non-comparable type {}: {}", plain(right), value.type_name());
+        return format!("non-comparable type {}: {}", as_text(right), right.type_name());
     }
     format!(
         "non-comparable types {}: {}, {}: {}",
-        plain(left),
+        as_text(left),
         left.type_name(),
         right.type_name(),
         plain(right)
@@ -95,14 +99,14 @@ fn not_comparable(left: &Val, right: &Val) -> String {
 fn order(values: &[Val]) -> Result<Option<Ordering>, String> {
     let [left, right] = values else { return Err(MISSING.to_owned()) };
     let (left_kind, right_kind) = (basic(left).ok_or(BAD_TYPE)?, basic(right).ok_or(BAD_TYPE)?);
-    if left_kind != right_kind {
+    if !fit(left_kind, right_kind) {
         return Err(different(left, right));
     }
     match (left, right) {
         (Val::Bool(_), _) => Err(BAD_TYPE.to_owned()),
         (Val::Float(left), Val::Float(right)) => Ok(left.partial_cmp(right)),
         (Val::Str(left), Val::Str(right)) => Ok(Some(left.cmp(right))),
-        _ => Ok(whole(left).partial_cmp(&whole(right))),
+        _ => Ok(left.integer().partial_cmp(&right.integer())),
     }
 }
 

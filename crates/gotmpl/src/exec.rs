@@ -155,10 +155,7 @@ impl Run<'_, '_> {
                 }
                 Node::If(branch) => self.branch(dot, branch, false)?,
                 Node::With(branch) => self.branch(dot, branch, true)?,
-                Node::Range(branch) => {
-                    self.range(dot, branch)?;
-                    Flow::On
-                }
+                Node::Range(branch) => self.range(dot, branch)?,
                 Node::Template { at, name, pipe } => {
                     self.template(dot, *at, name, pipe.as_ref())?;
                     Flow::On
@@ -202,7 +199,7 @@ impl Run<'_, '_> {
         Ok(flow)
     }
 
-    fn range(&mut self, dot: &Got, branch: &Branch) -> Ran<()> {
+    fn range(&mut self, dot: &Got, branch: &Branch) -> Ran<Flow> {
         let known = self.variables.len();
         let got = self.pipe(dot, &branch.pipe)?;
         let items: Vec<(Val, Got)> = match got.value {
@@ -214,13 +211,17 @@ impl Run<'_, '_> {
                 let items = map.entries().into_iter();
                 items.map(|(key, item)| (Val::str(key), Got::of(item, map.elem))).collect()
             }
-            Val::Int(count) | Val::Int64(count) => return self.count(dot, branch, count, known),
+            Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => {
+                return self.count(dot, branch, &got.value, known);
+            }
             Val::Absent | Val::Nil => Vec::new(),
             other => return self.fail(format!("range can't iterate over {}", format::plain(&other))),
         };
+        // What stands for no turn at all may end the loop around this one, or this one.
+        let mut flow = Flow::On;
         if items.is_empty() {
             // There the variables still hold what there was to go through.
-            self.otherwise(dot, branch)?;
+            flow = self.otherwise(dot, branch)?;
         }
         for (key, item) in items {
             if self.turn(branch, key, item)? == Flow::Break {
@@ -228,33 +229,38 @@ impl Run<'_, '_> {
             }
         }
         self.variables.truncate(known);
-        Ok(())
+        Ok(flow)
     }
 
-    /// A range over a number counts up to it.
-    fn count(&mut self, dot: &Got, branch: &Branch, count: i64, known: usize) -> Ran<()> {
+    /// A range over a number counts up to it, in its type.
+    fn count(&mut self, dot: &Got, branch: &Branch, value: &Val, known: usize) -> Ran<Flow> {
+        let count = value.integer().unwrap_or_default();
         if branch.pipe.variables.len() > 1 {
             return self.fail(format!("can't use {count} to iterate over more than one variable"));
         }
-        if count <= 0 {
-            self.otherwise(dot, branch)?;
-        }
+        let flow = if count <= 0 { self.otherwise(dot, branch)? } else { Flow::On };
         for number in 0..count {
-            if self.turn(branch, Val::Int(number), Got::plain(Val::Int(number)))? == Flow::Break {
+            let number = match value {
+                Val::Int64(_) => i64::try_from(number).map(Val::Int64).unwrap_or(Val::Nil),
+                Val::Uint8(_) => u8::try_from(number).map(Val::Uint8).unwrap_or(Val::Nil),
+                Val::Uint64(_) => u64::try_from(number).map(Val::Uint64).unwrap_or(Val::Nil),
+                _ => i64::try_from(number).map(Val::Int).unwrap_or(Val::Nil),
+            };
+            if self.turn(branch, number.clone(), Got::plain(number))? == Flow::Break {
                 break;
             }
         }
         self.variables.truncate(known);
-        Ok(())
+        Ok(flow)
     }
 
-    fn otherwise(&mut self, dot: &Got, branch: &Branch) -> Ran<()> {
-        if let Some(list) = &branch.otherwise {
-            let known = self.variables.len();
-            self.walk(dot, list)?;
-            self.variables.truncate(known);
-        }
-        Ok(())
+    /// In place of a loop without turns: a `break` there leaves that loop, a `continue` goes on with the one around it.
+    fn otherwise(&mut self, dot: &Got, branch: &Branch) -> Ran<Flow> {
+        let Some(list) = &branch.otherwise else { return Ok(Flow::On) };
+        let known = self.variables.len();
+        let flow = self.walk(dot, list)?;
+        self.variables.truncate(known);
+        Ok(if flow == Flow::Break { Flow::On } else { flow })
     }
 
     /// One turn of a loop.
@@ -441,9 +447,9 @@ impl Run<'_, '_> {
                 }
             }
             Val::Version(version) => match field {
-                "Major" => Ok(Got::plain(Val::Int64(i64::try_from(version.major).unwrap_or(i64::MAX)))),
-                "Minor" => Ok(Got::plain(Val::Int64(i64::try_from(version.minor).unwrap_or(i64::MAX)))),
-                "Patch" => Ok(Got::plain(Val::Int64(i64::try_from(version.patch).unwrap_or(i64::MAX)))),
+                "Major" => Ok(Got::plain(Val::Uint64(version.major))),
+                "Minor" => Ok(Got::plain(Val::Uint64(version.minor))),
+                "Patch" => Ok(Got::plain(Val::Uint64(version.patch))),
                 "Prerelease" => Ok(Got::plain(Val::str(version.prerelease.as_str()))),
                 "Metadata" => Ok(Got::plain(Val::str(version.metadata.as_str()))),
                 "Original" => Ok(Got::plain(Val::str(version.original.as_str()))),

@@ -25,8 +25,8 @@ fn push_plain(text: &mut String, value: &Val, depth: usize) {
     match value {
         Val::Absent | Val::Nil => text.push_str("<nil>"),
         Val::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
-        Val::Int(value) | Val::Int64(value) => {
-            let _ = write!(text, "{value}");
+        Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => {
+            let _ = write!(text, "{}", value.integer().unwrap_or_default());
         }
         Val::Float(value) => text.push_str(&float(*value)),
         Val::Str(value) => text.push_str(value),
@@ -59,14 +59,37 @@ fn push_plain(text: &mut String, value: &Val, depth: usize) {
     }
 }
 
+/// A float without an exponent, in the shortest digits.
+pub(crate) fn without_exponent(value: f64) -> String {
+    let (is_negative, digits, exponent) = shortest(value);
+    format!("{}{}", if is_negative { "-" } else { "" }, positional(&digits, exponent))
+}
+
 /// A float as `%v` prints it: the shortest digits, with an exponent when it is large or small.
 pub(crate) fn float(value: f64) -> String {
     general(value, None)
 }
 
+/// Digits that are looked at for whether they are all zeros.
+const EXACT_DIGITS: usize = 60;
+
+/// The shortest digits that stand for a float which is not negative, with an exponent: `1.5e3`. Of two that are as near, Go takes
+/// the even one.
+pub(crate) fn scientific(value: f64) -> String {
+    let written = format!("{value:e}");
+    let exact = format!("{value:.EXACT_DIGITS$e}");
+    let exponent = written.split_once('e').map_or("", |(_, exponent)| exponent);
+    let length = written.len() - exponent.len() - 1;
+    let Some((lower, rest)) = exact.split_at_checked(length).filter(|_| length > 2) else { return written };
+    let is_half = rest.split_once('e').is_some_and(|(rest, _)| rest.trim_end_matches('0') == "5");
+    let is_even = lower.bytes().next_back().is_some_and(|digit| digit % 2 == 0);
+    let lower = format!("{lower}e{exponent}");
+    if is_half && is_even && lower.parse() == Ok(value) { lower } else { written }
+}
+
 /// The shortest digits of a float, and the power of ten of the first one.
 fn shortest(value: f64) -> (bool, String, i32) {
-    let scientific = format!("{:e}", value.abs());
+    let scientific = scientific(value.abs());
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     (value.is_sign_negative(), digits.replace('.', ""), exponent.parse().unwrap_or_default())
 }
@@ -137,6 +160,7 @@ pub(crate) fn go_syntax(value: &Val) -> String {
     match value {
         Val::Absent | Val::Nil => "<nil>".to_owned(),
         Val::Str(text) => quoted(text),
+        Val::List(_) if value.is_nil_list() => format!("{}(nil)", value.type_name()),
         Val::List(list) => {
             let items: Vec<String> = list.items.iter().map(nested_syntax).collect();
             format!("{}{{{}}}", value.type_name(), items.join(", "))
@@ -149,6 +173,8 @@ pub(crate) fn go_syntax(value: &Val) -> String {
                 .collect();
             format!("{}{{{}}}", value.type_name(), items.join(", "))
         }
+        Val::Uint8(value) => format!("{value:#x}"),
+        Val::Uint64(value) => format!("{value:#x}"),
         other => plain(other),
     }
 }

@@ -309,11 +309,14 @@ impl<'t> Lexer<'t> {
 
     fn number(&mut self) -> Lexed {
         let rest = self.rest();
-        let mut bytes = number_bytes(rest);
-        let follows = rest.get(bytes..).and_then(|rest| rest.chars().next());
-        if let Some(letter) = follows.filter(|letter| is_name(*letter)) {
-            bytes += letter.len_utf8();
-            let text = rest.get(..bytes).unwrap_or_default();
+        let bytes = number_bytes(rest);
+        let next = |at: usize| rest.get(at..).and_then(|rest| rest.chars().next());
+        // Two numbers with a sign between them would be a complex one, of which there are none here.
+        let is_sum = matches!(next(bytes), Some('+' | '-'));
+        let end = if is_sum { bytes + number_bytes(rest.get(bytes..).unwrap_or_default()) } else { bytes };
+        let letter = next(end).filter(|letter| is_name(*letter));
+        if is_sum || letter.is_some() {
+            let text = rest.get(..end + letter.map_or(0, char::len_utf8)).unwrap_or_default();
             return Err(format!("bad number syntax: {}", crate::quote::quoted(text)));
         }
         self.take(Kind::Number, bytes);
@@ -340,7 +343,7 @@ fn number_bytes(text: &str) -> usize {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
     let mut at = usize::from(matches!(byte(0), b'+' | b'-'));
     let mut is_digit: fn(u8) -> bool = |digit| digit.is_ascii_digit() || digit == b'_';
-    let mut is_hex = false;
+    let (mut is_hex, mut is_decimal) = (false, true);
     if byte(at) == b'0' {
         at += 1;
         match byte(at) {
@@ -351,10 +354,12 @@ fn number_bytes(text: &str) -> usize {
             }
             b'o' | b'O' => {
                 at += 1;
+                is_decimal = false;
                 is_digit = |digit| matches!(digit, b'0'..=b'7' | b'_');
             }
             b'b' | b'B' => {
                 at += 1;
+                is_decimal = false;
                 is_digit = |digit| matches!(digit, b'0' | b'1' | b'_');
             }
             _ => {}
@@ -369,7 +374,11 @@ fn number_bytes(text: &str) -> usize {
             at += 1;
         }
     }
-    let exponent = if is_hex { matches!(byte(at), b'p' | b'P') } else { matches!(byte(at), b'e' | b'E') };
+    let exponent = match byte(at) {
+        b'p' | b'P' => is_hex,
+        b'e' | b'E' => is_decimal && !is_hex,
+        _ => false,
+    };
     if exponent {
         at += 1;
         at += usize::from(matches!(byte(at), b'+' | b'-'));

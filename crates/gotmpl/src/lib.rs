@@ -12,7 +12,7 @@
 //! What a template prints, and the words of an error, are those of Go, down to the position; a table of cases made by Go
 //! itself holds the crate to it. It differs where Go's behaviour depends on the machine or on chance:
 //!
-//! - times are in UTC, and `now` is what the caller says;
+//! - times are in UTC unless a zone is named, `Local` is UTC too, and `now` is what the caller says;
 //! - functions that draw random numbers, make keys or ask the system (`randAlpha`, `uuidv4`, `genCA`, `env` …) are known
 //!   and refuse to be called: a template that says something else at every look can never be up to date;
 //! - texts are UTF-8: a function that cuts a character in two leaves a replacement character;
@@ -39,6 +39,7 @@ mod quote;
 mod semver;
 mod time;
 mod value;
+mod zone;
 
 /// How deep constructs and parentheses may be nested in a text.
 const MAX_DEPTH: usize = 200;

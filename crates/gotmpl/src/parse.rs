@@ -1,5 +1,6 @@
 //! Tokens to a tree, with the words of Go's parser for what is wrong.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -19,7 +20,7 @@ pub(crate) fn parse(name: &str, text: &str, is_function: &dyn Fn(&str) -> bool) 
         tokens,
         error,
         next: 0,
-        last_line: 1,
+        read: Cell::new(0),
         variables: vec!["$".to_owned()],
         is_function,
         trees: Trees::new(),
@@ -42,7 +43,8 @@ struct Parser<'t> {
     /// What the lexer stumbled over, behind the last token.
     error: Option<String>,
     next: usize,
-    last_line: usize,
+    /// How many tokens were looked at: Go counts what is wrong to the line of the last of them.
+    read: Cell<usize>,
     variables: Vec<String>,
     is_function: &'t dyn Fn(&str) -> bool,
     trees: Trees,
@@ -69,18 +71,23 @@ enum Item {
 
 impl<'t> Parser<'t> {
     fn fail<T>(&self, message: impl Into<String>) -> Parsed<T> {
-        Err(ParseError { template: self.name.to_owned(), line: self.last_line, message: message.into() })
+        Err(ParseError { template: self.name.to_owned(), line: self.line(), message: message.into() })
+    }
+
+    fn line(&self) -> usize {
+        let last = self.tokens.get(self.read.get().saturating_sub(1)).or(self.tokens.last());
+        last.map_or(1, |token| token.line)
     }
 
     fn peek(&self) -> Token<'t> {
-        let end = Token { kind: Kind::End, at: 0, text: "", line: self.last_line };
+        self.read.set(self.read.get().max(self.next.saturating_add(1)));
+        let end = Token { kind: Kind::End, at: 0, text: "", line: 1 };
         self.tokens.get(self.next).or(self.tokens.last()).copied().unwrap_or(end)
     }
 
     fn take(&mut self) -> Token<'t> {
         let token = self.peek();
         self.next = self.next.saturating_add(1).min(self.tokens.len());
-        self.last_line = token.line;
         token
     }
 
@@ -96,9 +103,7 @@ impl<'t> Parser<'t> {
 
     fn peek_word(&mut self) -> Token<'t> {
         self.skip_space();
-        let token = self.peek();
-        self.last_line = token.line;
-        token
+        self.peek()
     }
 
     fn take_word(&mut self) -> Token<'t> {
@@ -288,30 +293,33 @@ impl<'t> Parser<'t> {
         let at = self.peek_word().at;
         let name = self.template_name("block clause")?;
         let pipe = self.pipe("block clause", Kind::RightDelim)?;
-        self.body(&name, "block clause")?;
+        let line = self.line();
+        self.body(&name, "block clause", Some(line))?;
         Ok(Node::Template { at, name, pipe: Some(pipe) })
     }
 
     fn define(&mut self) -> Parsed<Item> {
         if self.depth > 0 {
-            let token = Token { kind: Kind::Word(Word::Define), at: 0, text: "define", line: self.last_line };
+            let token = Token { kind: Kind::Word(Word::Define), at: 0, text: "define", line: self.line() };
             return self.unexpected(token, "command");
         }
         let name = self.template_name("define clause")?;
         self.expect(Kind::RightDelim, "define clause")?;
-        self.body(&name, "define clause")?;
+        self.body(&name, "define clause", None)?;
         Ok(Item::Nothing)
     }
 
     /// The body of a template of its own, which sees none of the variables around it.
-    fn body(&mut self, name: &str, context: &str) -> Parsed<()> {
+    fn body(&mut self, name: &str, context: &str, line: Option<usize>) -> Parsed<()> {
         let outer = std::mem::replace(&mut self.variables, vec!["$".to_owned()]);
         let loops = std::mem::take(&mut self.loops);
         let (list, ending) = self.deeper(Self::list)?;
         self.variables = outer;
         self.loops = loops;
         if matches!(ending, Ending::Else) {
-            return self.fail(format!("unexpected {{{{else}}}} in {context}"));
+            let message = format!("unexpected {{{{else}}}} in {context}");
+            let line = line.unwrap_or_else(|| self.line());
+            return Err(ParseError { template: self.name.to_owned(), line, message });
         }
         self.add(name, list)
     }

@@ -170,11 +170,12 @@ impl Printer<'_> {
         let value = self.arguments.get(self.next);
         self.next += usize::from(value.is_some());
         let number = match value {
-            Some(Val::Int(number) | Val::Int64(number)) => *number,
-            _ => {
-                text.push_str(bad);
-                return (None, false);
-            }
+            Some(value) => value.integer().and_then(|number| i64::try_from(number).ok()),
+            None => None,
+        };
+        let Some(number) = number else {
+            text.push_str(bad);
+            return (None, false);
         };
         let size = usize::try_from(number.unsigned_abs()).ok().filter(|size| *size <= NUMBER_MAX);
         if size.is_none() {

@@ -1,12 +1,16 @@
-//! Moments, and Go's layouts for them. All times are in UTC: a template must say the same on every machine.
+//! Moments, and Go's layouts for them. Without a zone they are in UTC: a template must say the same on every machine.
 
 use std::fmt::Write as _;
 
+use crate::zone::Offset;
+
 /// A moment, in seconds since 1970 and nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) seconds: i64,
     pub(crate) nanos: u32,
+    /// Seconds from UTC, as the text said that it was read from.
+    pub(crate) offset: i64,
 }
 
 const MONTHS: [&str; 12] = [
@@ -43,12 +47,13 @@ struct Civil {
 
 impl Time {
     pub(crate) fn from_seconds(seconds: i64) -> Self {
-        Self { seconds, nanos: 0 }
+        Self { seconds, nanos: 0, offset: 0 }
     }
 
-    fn civil(self) -> Civil {
-        let days = self.seconds.div_euclid(DAY_SECONDS);
-        let rest = self.seconds.rem_euclid(DAY_SECONDS);
+    fn civil(self, offset: &Offset) -> Civil {
+        let seconds = self.seconds.saturating_add(offset.seconds);
+        let days = seconds.div_euclid(DAY_SECONDS);
+        let rest = seconds.rem_euclid(DAY_SECONDS);
         let (year, month, day) = date_of(days);
         Civil {
             year,
@@ -64,16 +69,20 @@ impl Time {
 
     /// As Go prints a time: `2006-01-02 15:04:05 +0000 UTC`.
     pub(crate) fn plain(self) -> String {
-        self.format("2006-01-02 15:04:05.999999999 -0700 MST")
+        self.format("2006-01-02 15:04:05.999999999 -0700 MST", &self.own_offset())
     }
 
     pub(crate) fn rfc3339(self) -> String {
-        self.format("2006-01-02T15:04:05.999999999Z07:00")
+        self.format("2006-01-02T15:04:05.999999999Z07:00", &self.own_offset())
+    }
+
+    fn own_offset(self) -> Offset {
+        if self.offset == 0 { Offset::utc() } else { Offset { seconds: self.offset, ..Offset::default() } }
     }
 
     /// By a layout that says how Monday, 2 January 2006, 15:04:05 would look.
-    pub(crate) fn format(self, layout: &str) -> String {
-        let civil = self.civil();
+    pub(crate) fn format(self, layout: &str, offset: &Offset) -> String {
+        let civil = self.civil(offset);
         let mut text = String::new();
         let mut rest = layout;
         while !rest.is_empty() {
@@ -82,13 +91,13 @@ impl Time {
                 break;
             };
             text.push_str(before);
-            self.push(&mut text, civil, part);
+            self.push(&mut text, civil, offset, part);
             rest = after;
         }
         text
     }
 
-    fn push(self, text: &mut String, civil: Civil, part: &str) {
+    fn push(self, text: &mut String, civil: Civil, offset: &Offset, part: &str) {
         let twelve = (civil.hour + 11) % 12 + 1;
         // Writing to a string cannot fail.
         let _ = match part {
@@ -96,7 +105,8 @@ impl Time {
             "Jan" => write!(text, "{}", short(name(&MONTHS, civil.month - 1))),
             "Monday" => write!(text, "{}", name(&DAYS, civil.weekday)),
             "Mon" => write!(text, "{}", short(name(&DAYS, civil.weekday))),
-            "MST" => write!(text, "UTC"),
+            "MST" if offset.name.is_empty() => write!(text, "{}", offset.digits("", 2)),
+            "MST" => write!(text, "{}", offset.name),
             "01" => write!(text, "{:02}", civil.month),
             "1" => write!(text, "{}", civil.month),
             "02" => write!(text, "{:02}", civil.day),
@@ -115,12 +125,12 @@ impl Time {
             "06" => write!(text, "{:02}", civil.year.rem_euclid(100)),
             "PM" => write!(text, "{}", if civil.hour < 12 { "AM" } else { "PM" }),
             "pm" => write!(text, "{}", if civil.hour < 12 { "am" } else { "pm" }),
-            "Z07:00" | "Z0700" | "Z07" | "Z07:00:00" | "Z070000" => write!(text, "Z"),
-            "-07:00" => write!(text, "+00:00"),
-            "-0700" => write!(text, "+0000"),
-            "-07:00:00" => write!(text, "+00:00:00"),
-            "-070000" => write!(text, "+000000"),
-            "-07" => write!(text, "+00"),
+            _ if part.starts_with('Z') && offset.seconds == 0 => write!(text, "Z"),
+            "Z07:00" | "-07:00" => write!(text, "{}", offset.digits(":", 2)),
+            "Z0700" | "-0700" => write!(text, "{}", offset.digits("", 2)),
+            "Z07:00:00" | "-07:00:00" => write!(text, "{}", offset.digits(":", 3)),
+            "Z070000" | "-070000" => write!(text, "{}", offset.digits("", 3)),
+            "Z07" | "-07" => write!(text, "{}", offset.digits("", 1)),
             fraction => write!(text, "{}", self.fraction(fraction)),
         };
     }
@@ -257,7 +267,7 @@ impl Reading {
             && self.second < 60;
         let days = days_of(self.year, self.month, self.day);
         let seconds = days * DAY_SECONDS + hour * 3600 + self.minute * 60 + self.second - self.offset;
-        is_valid.then_some(Time { seconds, nanos: self.nanos })
+        is_valid.then_some(Time { seconds, nanos: self.nanos, offset: self.offset })
     }
 }
 

@@ -22,6 +22,10 @@ pub(crate) enum Val {
     Bool(bool),
     Int(i64),
     Int64(i64),
+    /// A byte of a text.
+    Uint8(u8),
+    /// A part of a version.
+    Uint64(u64),
     Float(f64),
     Str(Rc<str>),
     List(List),
@@ -37,6 +41,9 @@ pub(crate) enum Elem {
     Str,
     Int,
     List,
+    /// A list that is nil in Go: it holds nothing, and JSON says null of it.
+    NilAny,
+    NilStr,
 }
 
 #[derive(Clone, Debug)]
@@ -129,6 +136,19 @@ impl Val {
         Self::List(List { elem: Elem::Str, items: Rc::new(items) })
     }
 
+    /// The same; where there are none, it is nil.
+    pub(crate) fn strings_or_nil<T: Into<Rc<str>>>(items: impl IntoIterator<Item = T>) -> Self {
+        let items: Vec<Self> = items.into_iter().map(Self::str).collect();
+        let elem = if items.is_empty() { Elem::NilStr } else { Elem::Str };
+        Self::List(List { elem, items: Rc::new(items) })
+    }
+
+    /// A list of anything; where there is nothing in it, it is nil.
+    pub(crate) fn list_or_nil(items: Vec<Self>) -> Self {
+        let elem = if items.is_empty() { Elem::NilAny } else { Elem::Any };
+        Self::List(List { elem, items: Rc::new(items) })
+    }
+
     pub(crate) fn ints(items: impl IntoIterator<Item = i64>) -> Self {
         let items = items.into_iter().map(Self::Int).collect();
         Self::List(List { elem: Elem::Int, items: Rc::new(items) })
@@ -174,8 +194,11 @@ impl Val {
         }
         Some(match self {
             Self::Absent | Self::Nil => Value::Null,
+            list if list.is_nil_list() => Value::Null,
             Self::Bool(value) => Value::Bool(*value),
             Self::Int(value) | Self::Int64(value) => Value::from(*value),
+            Self::Uint8(value) => Value::from(*value),
+            Self::Uint64(value) => Value::from(*value),
             Self::Float(value) => Value::Number(serde_json::Number::from_f64(*value)?),
             Self::Str(text) => {
                 *left = left.checked_sub(text.len() / 64)?;
@@ -222,6 +245,21 @@ impl Val {
         Weight::Parts(parts)
     }
 
+    /// Whether it is a list that Go would say nil of.
+    pub(crate) fn is_nil_list(&self) -> bool {
+        matches!(self, Self::List(list) if matches!(list.elem, Elem::NilAny | Elem::NilStr))
+    }
+
+    /// Of a number that is whole by its type.
+    pub(crate) fn integer(&self) -> Option<i128> {
+        match self {
+            Self::Int(value) | Self::Int64(value) => Some(i128::from(*value)),
+            Self::Uint8(value) => Some(i128::from(*value)),
+            Self::Uint64(value) => Some(i128::from(*value)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_null(&self) -> bool {
         matches!(self, Self::Absent | Self::Nil)
     }
@@ -232,6 +270,8 @@ impl Val {
             Self::Absent | Self::Nil => false,
             Self::Bool(value) => *value,
             Self::Int(value) | Self::Int64(value) => *value != 0,
+            Self::Uint8(value) => *value != 0,
+            Self::Uint64(value) => *value != 0,
             Self::Float(value) => *value != 0.0,
             Self::Str(text) => !text.is_empty(),
             Self::List(list) => !list.items.is_empty(),
@@ -247,11 +287,13 @@ impl Val {
             Self::Bool(_) => "bool",
             Self::Int(_) => "int",
             Self::Int64(_) => "int64",
+            Self::Uint8(_) => "uint8",
+            Self::Uint64(_) => "uint64",
             Self::Float(_) => "float64",
             Self::Str(_) => "string",
             Self::List(list) => match list.elem {
-                Elem::Any => "[]interface {}",
-                Elem::Str => "[]string",
+                Elem::Any | Elem::NilAny => "[]interface {}",
+                Elem::Str | Elem::NilStr => "[]string",
                 Elem::Int => "[]int",
                 Elem::List => "[][]interface {}",
             },
@@ -280,6 +322,8 @@ impl Val {
             (Self::Absent | Self::Nil, Self::Absent | Self::Nil) => true,
             (Self::Bool(left), Self::Bool(right)) => left == right,
             (Self::Int(left), Self::Int(right)) | (Self::Int64(left), Self::Int64(right)) => left == right,
+            (Self::Uint8(left), Self::Uint8(right)) => left == right,
+            (Self::Uint64(left), Self::Uint64(right)) => left == right,
             (Self::Float(left), Self::Float(right)) => left == right,
             (Self::Str(left), Self::Str(right)) => left == right,
             (Self::List(left), Self::List(right)) => {

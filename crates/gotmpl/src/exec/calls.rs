@@ -116,11 +116,16 @@ impl Run<'_, '_> {
             values.push(self.checked(last, function.parameter(arguments.len()))?);
         }
         if name == "call" {
-            let (written_first, value) = (arguments.first(), values.first());
-            if let (Some(first), Some(value)) = (written_first, value.filter(|value| !value.is_null())) {
+            // No value of a template is a function.
+            if let Some(value) = values.first().filter(|value| !value.is_null()) {
+                let called = match (arguments.first(), value) {
+                    (Some(first), _) => first.to_string(),
+                    (None, Val::Str(text)) => text.to_string(),
+                    (None, other) => format!("<{} Value>", other.type_name()),
+                };
                 self.at(place, written);
-                return self
-                    .fail(format!("error calling call: non-function {first} of type {}", value.type_name()));
+                let ty = value.type_name();
+                return self.fail(format!("error calling call: non-function {called} of type {ty}"));
             }
         }
         if !SHALLOW.contains(&name) {
@@ -164,6 +169,7 @@ impl Run<'_, '_> {
         self.at(argument.at, argument);
         let expected = |run: &Self, word: &str| run.fail(format!("expected {word}; found {argument}"));
         match &argument.what {
+            What::Nil if ty == Ty::Raw => Ok(Val::Absent),
             What::Nil if ty.takes_nil() => Ok(Val::Nil),
             What::Nil => self.fail(format!("cannot assign nil to {}", ty.name())),
             What::Bool(_) | What::Number(_) | What::Text(..) => match (ty, &argument.what) {

@@ -110,7 +110,7 @@ fn len(value: &Val) -> Given {
 /// An index into something of a length.
 fn position(value: &Val, length: usize) -> Result<usize, String> {
     let index = match value {
-        Val::Int(index) | Val::Int64(index) => *index,
+        Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => value.integer().unwrap_or_default(),
         Val::Absent | Val::Nil => return Err("cannot index slice/array with nil".to_owned()),
         other => return Err(format!("cannot index slice/array with type {}", other.type_name())),
     };
@@ -134,7 +134,7 @@ fn index(_: &Call, values: &[Val]) -> Given {
             Val::Str(text) => {
                 let index = position(key, text.len())?;
                 let byte = text.as_bytes().get(index).ok_or("reflect: string index out of range")?;
-                Val::Int(i64::from(*byte))
+                Val::Uint8(*byte)
             }
             Val::Map(map) => match key {
                 Val::Str(key) => map.get(key).unwrap_or(match map.elem {

@@ -1,20 +1,20 @@
-//! Dates, in UTC.
+//! Dates, in UTC unless a zone is named.
 
 use super::{Builtin, Call, Given, Ty, at, f, str_at};
 use crate::time::{Time, duration_text, parse_duration};
 use crate::value::Val;
+use crate::zone::Zone;
 
 const SECOND_NANOS: i64 = 1_000_000_000;
 
 pub(super) const SPRIG: &[Builtin] = &[
     f("now", &[], |call, _| now(call).map(Val::Time)),
-    f("date", &[Ty::Str, Ty::Any], |call, values| formatted(call, str_at(values, 0), at(values, 1))),
+    f("date", &[Ty::Str, Ty::Any], |call, values| formatted(call, str_at(values, 0), at(values, 1), "UTC")),
     f("dateInZone", &[Ty::Str, Ty::Any, Ty::Str], in_zone),
     f("date_in_zone", &[Ty::Str, Ty::Any, Ty::Str], in_zone),
-    f("htmlDate", &[Ty::Any], |call, values| formatted(call, "2006-01-02", at(values, 0))),
+    f("htmlDate", &[Ty::Any], |call, values| formatted(call, "2006-01-02", at(values, 0), "UTC")),
     f("htmlDateInZone", &[Ty::Any, Ty::Str], |call, values| {
-        check_zone(str_at(values, 1))?;
-        formatted(call, "2006-01-02", at(values, 0))
+        formatted(call, "2006-01-02", at(values, 0), str_at(values, 1))
     }),
     f("dateModify", &[Ty::Str, Ty::Time], |_, values| {
         Ok(modified(values).unwrap_or_else(|_| at(values, 1).clone()))
@@ -25,7 +25,7 @@ pub(super) const SPRIG: &[Builtin] = &[
     f("mustDateModify", &[Ty::Str, Ty::Time], |_, values| modified(values)),
     f("must_date_modify", &[Ty::Str, Ty::Time], |_, values| modified(values)),
     f("toDate", &[Ty::Str, Ty::Str], |_, values| {
-        let zero = Time { seconds: -62_135_596_800, nanos: 0 };
+        let zero = Time::from_seconds(-62_135_596_800);
         Ok(Val::Time(Time::parse(str_at(values, 0), str_at(values, 1)).unwrap_or(zero)))
     }),
     f("mustToDate", &[Ty::Str, Ty::Str], |_, values| {
@@ -69,21 +69,20 @@ fn moment(call: &Call, value: &Val) -> Result<Time, String> {
     }
 }
 
-fn formatted(call: &Call, layout: &str, value: &Val) -> Given {
-    Ok(Val::str(moment(call, value)?.format(layout)))
-}
-
-/// Zones other than UTC are not known here, and a time in a wrong one is worse than none.
-fn check_zone(zone: &str) -> Result<(), String> {
-    if matches!(zone, "" | "UTC" | "Local") {
-        return Ok(());
-    }
-    Err(format!("the time zone {} is not available in templates: only UTC is", crate::quote::quoted(zone)))
+/// A moment in a zone. Go takes UTC for a zone that it does not know; a time in a wrong one is worse than none.
+fn formatted(call: &Call, layout: &str, value: &Val, zone: &str) -> Given {
+    let Some(zone) = Zone::find(zone) else {
+        let zone = crate::quote::quoted(zone);
+        return Err(format!(
+            "the time zone {zone} is not known; write it as in the IANA database, such as Europe/Berlin"
+        ));
+    };
+    let moment = moment(call, value)?;
+    Ok(Val::str(moment.format(layout, &zone.at(moment.seconds))))
 }
 
 fn in_zone(call: &Call, values: &[Val]) -> Given {
-    check_zone(str_at(values, 2))?;
-    formatted(call, str_at(values, 0), at(values, 1))
+    formatted(call, str_at(values, 0), at(values, 1), str_at(values, 2))
 }
 
 fn modified(values: &[Val]) -> Given {
@@ -94,10 +93,10 @@ fn modified(values: &[Val]) -> Given {
         i128::from(time.seconds) * i128::from(SECOND_NANOS) + i128::from(time.nanos) + i128::from(nanos);
     let seconds = i64::try_from(total.div_euclid(i128::from(SECOND_NANOS))).unwrap_or(i64::MAX);
     let nanos = u32::try_from(total.rem_euclid(i128::from(SECOND_NANOS))).unwrap_or_default();
-    Ok(Val::Time(Time { seconds, nanos }))
+    Ok(Val::Time(Time { seconds, nanos, offset: time.offset }))
 }
 
-/// The largest unit of a duration that is not zero.
+/// In the largest unit that a duration is longer than: an hour is `60m`.
 fn rounded(call: &Call, value: &Val) -> Result<String, String> {
     let nanos = match value {
         Val::Str(text) => parse_duration(text).unwrap_or_default(),
@@ -108,7 +107,7 @@ fn rounded(call: &Call, value: &Val) -> Result<String, String> {
     let size = nanos.unsigned_abs();
     const DAY: u64 = 86_400;
     let units = [(365 * DAY, "y"), (30 * DAY, "mo"), (DAY, "d"), (3600, "h"), (60, "m"), (1, "s")];
-    let seconds = size / SECOND_NANOS.unsigned_abs();
-    let unit = units.iter().find(|(length, _)| seconds >= *length);
-    Ok(unit.map_or_else(|| "0s".to_owned(), |(length, name)| format!("{}{name}", seconds / length)))
+    let mut units = units.iter().map(|(seconds, name)| (seconds * SECOND_NANOS.unsigned_abs(), name));
+    let unit = units.find(|(length, _)| size > *length);
+    Ok(unit.map_or_else(|| "0s".to_owned(), |(length, name)| format!("{}{name}", size / length)))
 }

@@ -24,7 +24,7 @@ impl Decimal {
         if !value.is_finite() {
             return Err(format!("Cannot create a Decimal from {}", crate::format::float(value)));
         }
-        let text = format!("{:e}", value.abs());
+        let text = crate::format::scientific(value.abs());
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let places = digits.split_once('.').map_or(0, |(_, places)| places.len());
         Ok(Self {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::Digest as _;
 
-use super::{Builtin, Given, Ty, at, f, str_at, text_of};
+use super::{Builtin, Ty, at, f, str_at, text_of};
 use crate::value::Val;
 
 const ANY: &[Ty] = &[Ty::Any];
@@ -18,8 +18,13 @@ pub(super) const SPRIG: &[Builtin] = &[
     f("mustToRawJson", ANY, |_, values| json(at(values, 0), None, false).map(Val::str)),
     f("toPrettyJson", ANY, |_, values| Ok(Val::str(json(at(values, 0), Some(0), true).unwrap_or_default()))),
     f("mustToPrettyJson", ANY, |_, values| json(at(values, 0), Some(0), true).map(Val::str)),
-    f("fromJson", STR, |_, values| Ok(from_json(str_at(values, 0)).unwrap_or(Val::Nil))),
-    f("mustFromJson", STR, |_, values| from_json(str_at(values, 0))),
+    f("fromJson", STR, |_, values| Ok(read_json(str_at(values, 0)).map_or(Val::Nil, |(value, _)| value))),
+    f("mustFromJson", STR, |_, values| match read_json(str_at(values, 0))? {
+        (_, Some(number)) => {
+            Err(format!("json: cannot unmarshal number {number} into Go value of type float64"))
+        }
+        (value, None) => Ok(value),
+    }),
     f("b64enc", STR, |_, values| Ok(Val::str(STANDARD.encode(str_at(values, 0))))),
     f("b64dec", STR, |_, values| Ok(Val::str(base64_decoded(str_at(values, 0))))),
     f("b32enc", STR, |_, values| Ok(Val::str(base32(str_at(values, 0).as_bytes())))),
@@ -43,8 +48,46 @@ fn adler32(bytes: &[u8]) -> u32 {
     high << 16 | low
 }
 
-fn from_json(text: &str) -> Given {
-    serde_json::from_str::<Value>(text).map(|value| Val::from_json(&value)).map_err(|error| error.to_string())
+/// What a text of JSON says; and, where one of its numbers is too large for a float, which. Go reads 0.
+fn read_json(text: &str) -> Result<(Val, Option<String>), String> {
+    let error = match serde_json::from_str::<Value>(text) {
+        Ok(value) => return Ok((Val::from_json(&value), None)),
+        Err(error) => error.to_string(),
+    };
+    let (text, too_large) = without_large_numbers(text);
+    match serde_json::from_str::<Value>(&text) {
+        Ok(value) if too_large.is_some() => Ok((Val::from_json(&value), too_large)),
+        _ => Err(error),
+    }
+}
+
+/// The text with 0 in the place of each number that no float holds, and the first of them.
+fn without_large_numbers(text: &str) -> (String, Option<String>) {
+    let mut kept = String::new();
+    let mut first = None;
+    let mut in_text = false;
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let is_number = !in_text && (next == '-' || next.is_ascii_digit());
+        let length = match next {
+            '\\' if in_text => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
+            _ if is_number => rest
+                .find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E'))
+                .unwrap_or(rest.len()),
+            _ => next.len_utf8(),
+        };
+        in_text ^= next == '"';
+        let (token, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        let is_good = |token: &str| serde_json::from_str::<Value>(token).is_ok();
+        if is_number && token.parse().is_ok_and(f64::is_infinite) && !is_good(token) {
+            first.get_or_insert_with(|| token.to_owned());
+            kept.push('0');
+        } else {
+            kept.push_str(token);
+        }
+        rest = after;
+    }
+    (kept, first)
 }
 
 /// A value as JSON in Go's way: sorted keys, and signs of HTML escaped unless the text is to be raw.
@@ -67,8 +110,11 @@ fn push_json(
     let inner = level.map(|level| level + 1);
     match value {
         Val::Absent | Val::Nil => text.push_str("null"),
+        Val::List(_) if value.is_nil_list() => text.push_str("null"),
         Val::Float(number) => text.push_str(&json_float(*number)?),
-        Val::Bool(_) | Val::Int(_) | Val::Int64(_) => text.push_str(&text_of(value)),
+        Val::Bool(_) | Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => {
+            text.push_str(&text_of(value))
+        }
         Val::Str(_) | Val::Time(_) | Val::Version(_) => {
             let words = match value {
                 Val::Time(time) => time.rfc3339(),
@@ -147,12 +193,13 @@ fn json_float(number: f64) -> Result<String, String> {
     }
     let size = number.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let text = format!("{number:e}");
+        let text = crate::format::scientific(size);
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let sign = if exponent.starts_with('-') { "" } else { "+" };
-        return Ok(format!("{digits}e{sign}{exponent}"));
+        let minus = if number < 0.0 { "-" } else { "" };
+        return Ok(format!("{minus}{digits}e{sign}{exponent}"));
     }
-    Ok(format!("{number}"))
+    Ok(crate::format::without_exponent(number))
 }
 
 /// What was encoded, or Go's words about what is no base64: sprig gives an error as the text.
@@ -194,6 +241,10 @@ fn base32_decoded(text: &str) -> String {
     let bad = |at: usize| format!("illegal base32 data at input byte {at}");
     if let Some(at) = digits.iter().position(|byte| !BASE32.contains(byte)) {
         return bad(at);
+    }
+    if padding.is_empty() && !digits.len().is_multiple_of(8) {
+        // It is only noticed where the last part begins.
+        return bad(digits.len() / 8 * 8);
     }
     if !clean.len().is_multiple_of(8) || padding.len() >= 8 || padding.iter().any(|byte| *byte != b'=') {
         return bad(data);

@@ -76,13 +76,15 @@ fn last(values: &[Val]) -> Given {
 
 fn rest(values: &[Val]) -> Given {
     let list = items(at(values, 0), "find rest on")?;
-    Ok(Val::list(list.items.iter().skip(1).cloned().collect()))
+    let kept = list.items.iter().skip(1).cloned().collect();
+    Ok(if list.items.is_empty() { Val::list_or_nil(kept) } else { Val::list(kept) })
 }
 
 fn initial(values: &[Val]) -> Given {
     let list = items(at(values, 0), "find initial on")?;
-    let kept = list.items.len().saturating_sub(1);
-    Ok(Val::list(list.items.iter().take(kept).cloned().collect()))
+    let length = list.items.len().saturating_sub(1);
+    let kept = list.items.iter().take(length).cloned().collect();
+    Ok(if list.items.is_empty() { Val::list_or_nil(kept) } else { Val::list(kept) })
 }
 
 fn reverse(values: &[Val]) -> Given {
@@ -150,7 +152,7 @@ fn concat(values: &[Val]) -> Given {
             other => return Err(format!("Cannot concat type {} as list", other.kind_name())),
         }
     }
-    Ok(Val::list(all))
+    Ok(Val::list_or_nil(all))
 }
 
 fn chunk(values: &[Val]) -> Given {
@@ -163,6 +165,8 @@ fn chunk(values: &[Val]) -> Given {
         Err(_) if length > 1 && length - 1 <= usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX) => {
             Vec::new()
         }
+        // Or that there is one, with what is left over.
+        Err(_) if length == 1 && size < -1 => vec![Val::list(list.items.to_vec())],
         _ => return Err("runtime error: makeslice: len out of range".to_owned()),
     };
     Ok(Val::List(List { elem: Elem::List, items: Rc::new(chunks) }))

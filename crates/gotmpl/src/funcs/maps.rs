@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::core::is_empty;
 use super::{Builtin, Given, Ty, at, f, from, str_at, text_of, v};
-use crate::value::{Map, Val};
+use crate::value::{Elem, Map, Val};
 
 const MAP: Ty = Ty::Map;
 
@@ -77,7 +77,7 @@ fn merge(values: &[Val], overwrite: bool) -> Given {
 }
 
 /// What is empty in the target is filled; with `overwrite` the source wins, except that a map never takes the place of
-/// anything but an empty value. Nulls of the source do not count.
+/// anything but an empty value. Without it, nulls of the source do not count.
 fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
     if depth > crate::MAX_DEPTH {
         return;
@@ -85,7 +85,7 @@ fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
     for (key, new) in source.entries() {
         let old = target.get(&key);
         let takes_its_place = match (&old, &new) {
-            (_, Val::Absent | Val::Nil) => false,
+            (_, Val::Absent | Val::Nil) => overwrite,
             (None, _) => true,
             (Some(Val::Map(old)), Val::Map(new)) => {
                 if !std::rc::Rc::ptr_eq(&old.items, &new.items) {
@@ -110,16 +110,20 @@ fn dig(values: &[Val]) -> Given {
     if keys.is_empty() {
         return Err("dig needs at least three arguments".to_owned());
     }
+    let refuse = |value: &Val, wanted: &str| {
+        let found = if value.is_null() { "nil" } else { value.type_name() };
+        Err(format!("interface conversion: interface {{}} is {found}, not {wanted}"))
+    };
     let mut found = map.clone();
+    if !is_map(map) {
+        return refuse(map, Ty::Map.name());
+    }
+    if let Some(key) = keys.iter().find(|key| !matches!(key, Val::Str(_))) {
+        return refuse(key, Ty::Str.name());
+    }
     for key in keys {
-        let Val::Map(map) = &found else {
-            return Err(format!(
-                "interface conversion: interface {{}} is {}, not map[string]interface {{}}",
-                conversion(&found)
-            ));
-        };
-        let Val::Str(key) = key else {
-            return Err(format!("interface conversion: interface {{}} is {}, not string", conversion(key)));
+        let (Val::Map(map), Val::Str(key), true) = (&found, key, is_map(&found)) else {
+            return refuse(&found, Ty::Map.name());
         };
         match map.get(key) {
             Some(value) => found = value,
@@ -129,8 +133,9 @@ fn dig(values: &[Val]) -> Given {
     Ok(found)
 }
 
-fn conversion(value: &Val) -> &'static str {
-    if value.is_null() { "nil" } else { value.type_name() }
+/// Whether it is a map of anything; one of texts is another type.
+fn is_map(value: &Val) -> bool {
+    matches!(value, Val::Map(map) if map.elem == Elem::Any)
 }
 
 /// A map of texts by the number of each, as `split` gives it: `_0`, `_1` …

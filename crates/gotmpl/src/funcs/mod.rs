@@ -10,6 +10,7 @@ mod lists;
 mod maps;
 mod numbers;
 mod patterns;
+mod re2;
 mod refused;
 mod texts;
 mod urls;

@@ -8,7 +8,7 @@ const ANY: &[Ty] = &[Ty::Any];
 const ANY2: &[Ty] = &[Ty::Any, Ty::Any];
 
 pub(super) const SPRIG: &[Builtin] = &[
-    f("atoi", &[Ty::Str], |_, values| Ok(Val::Int(str_at(values, 0).parse().unwrap_or_default()))),
+    f("atoi", &[Ty::Str], |_, values| Ok(Val::Int(atoi(str_at(values, 0))))),
     f("int", ANY, |_, values| Ok(Val::Int(whole(at(values, 0))))),
     f("int64", ANY, |_, values| Ok(Val::Int64(whole(at(values, 0))))),
     f("float64", ANY, |_, values| Ok(Val::Float(fraction(at(values, 0))))),
@@ -25,10 +25,12 @@ pub(super) const SPRIG: &[Builtin] = &[
     v("biggest", ANY2, |_, values| Ok(Val::Int64(values.iter().map(whole).max().unwrap_or_default()))),
     v("min", ANY2, |_, values| Ok(Val::Int64(values.iter().map(whole).min().unwrap_or_default()))),
     v("maxf", ANY2, |_, values| {
-        Ok(Val::Float(values.iter().map(fraction).reduce(f64::max).unwrap_or_default()))
+        Ok(Val::Float(values.iter().map(fraction).reduce(larger).unwrap_or_default()))
     }),
     v("minf", ANY2, |_, values| {
-        Ok(Val::Float(values.iter().map(fraction).reduce(f64::min).unwrap_or_default()))
+        Ok(Val::Float(
+            values.iter().map(fraction).reduce(|left, right| -larger(-left, -right)).unwrap_or_default(),
+        ))
     }),
     f("add1f", ANY, |_, values| decimals(&[at(values, 0).clone(), Val::Int(1)], Decimal::add)),
     v("addf", ANY, |_, values| {
@@ -51,13 +53,18 @@ pub(super) const SPRIG: &[Builtin] = &[
     v("seq", &[Ty::Int], seq),
 ];
 
+/// Two to the power of 63.
+const OUT_OF_RANGE: f64 = 9_223_372_036_854_775_808.0;
+
 /// A value as a whole number; 0 for what is none.
 pub(super) fn whole(value: &Val) -> i64 {
     match value {
         Val::Int(value) | Val::Int64(value) => *value,
+        Val::Uint8(value) => i64::from(*value),
+        Val::Uint64(value) => value.cast_signed(),
         Val::Bool(value) => i64::from(*value),
         // Go on amd64 makes the smallest number of all that is out of range.
-        Val::Float(value) if !(-9.3e18..9.223_372_036_854_775e18).contains(value) => i64::MIN,
+        Val::Float(value) if !(-9.3e18..OUT_OF_RANGE).contains(value) => i64::MIN,
         #[expect(
             clippy::cast_possible_truncation,
             clippy::as_conversions,
@@ -90,9 +97,38 @@ pub(super) fn fraction(value: &Val) -> f64 {
         Val::Float(value) => *value,
         #[expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "as Go converts")]
         Val::Int(value) | Val::Int64(value) => *value as f64,
+        Val::Uint8(value) => f64::from(*value),
+        #[expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "as Go converts")]
+        Val::Uint64(value) => *value as f64,
         Val::Bool(value) => f64::from(u8::from(*value)),
         Val::Str(text) => text.parse().unwrap_or_default(),
         _ => 0.0,
+    }
+}
+
+/// A whole number in digits; of one that is too large, the largest that there is.
+fn atoi(text: &str) -> i64 {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    text.parse().unwrap_or_else(|error: std::num::ParseIntError| match error.kind() {
+        PosOverflow => i64::MAX,
+        NegOverflow => i64::MIN,
+        _ => 0,
+    })
+}
+
+/// As Go's `math.Max`: what is no number wins unless the other one is infinite, and 0 is more than -0.
+fn larger(left: f64, right: f64) -> f64 {
+    match (left, right) {
+        _ if left == f64::INFINITY || right == f64::INFINITY => f64::INFINITY,
+        _ if left.is_nan() || right.is_nan() => f64::NAN,
+        _ if left == right => {
+            if left.is_sign_negative() {
+                right
+            } else {
+                left
+            }
+        }
+        _ => left.max(right),
     }
 }
 

@@ -1,8 +1,8 @@
-//! Regular expressions. Go's dialect and that of the crate `regex` are both RE2's.
+//! Regular expressions.
 
 use regex::{NoExpand, Regex, RegexBuilder};
 
-use super::{Builtin, Call, Given, Ty, f, int_at, str_at};
+use super::{Builtin, Call, Given, Ty, f, int_at, re2, str_at};
 use crate::quote::quoted;
 use crate::value::Val;
 
@@ -15,35 +15,41 @@ const MAX_COMPILED_BYTES: usize = 1 << 20;
 
 pub(super) const SPRIG: &[Builtin] = &[
     f("regexMatch", STR2, |_, values| {
-        Ok(Val::Bool(compile(str_at(values, 0)).is_ok_and(|regex| regex.is_match(str_at(values, 1)))))
+        Ok(Val::Bool(try_compile(str_at(values, 0)).is_ok_and(|regex| regex.is_match(str_at(values, 1)))))
     }),
     f("mustRegexMatch", STR2, |_, values| {
-        Ok(Val::Bool(compile(str_at(values, 0))?.is_match(str_at(values, 1))))
+        Ok(Val::Bool(try_compile(str_at(values, 0))?.is_match(str_at(values, 1))))
     }),
-    f("regexFind", STR2, find),
-    f("mustRegexFind", STR2, find),
-    f("regexFindAll", STR_STR_INT, find_all),
-    f("mustRegexFindAll", STR_STR_INT, find_all),
-    f("regexReplaceAll", STR3, |call, values| {
-        let (regex, template) = (compile(str_at(values, 0))?, str_at(values, 2));
-        limited(call, regex.replace_all(str_at(values, 1), template).into_owned())
+    f("regexFind", STR2, |_, values| Ok(find(&compile(str_at(values, 0))?, values))),
+    f("mustRegexFind", STR2, |_, values| Ok(find(&try_compile(str_at(values, 0))?, values))),
+    f("regexFindAll", STR_STR_INT, |_, values| Ok(find_all(&compile(str_at(values, 0))?, values))),
+    f("mustRegexFindAll", STR_STR_INT, |_, values| Ok(find_all(&try_compile(str_at(values, 0))?, values))),
+    f("regexReplaceAll", STR3, |call, values| replaced(call, &compile(str_at(values, 0))?, values)),
+    f("mustRegexReplaceAll", STR3, |call, values| replaced(call, &try_compile(str_at(values, 0))?, values)),
+    f("regexReplaceAllLiteral", STR3, |call, values| literal(call, &compile(str_at(values, 0))?, values)),
+    f("mustRegexReplaceAllLiteral", STR3, |call, values| {
+        literal(call, &try_compile(str_at(values, 0))?, values)
     }),
-    f("mustRegexReplaceAll", STR3, |call, values| {
-        let (regex, template) = (compile(str_at(values, 0))?, str_at(values, 2));
-        limited(call, regex.replace_all(str_at(values, 1), template).into_owned())
-    }),
-    f("regexReplaceAllLiteral", STR3, literal),
-    f("mustRegexReplaceAllLiteral", STR3, literal),
-    f("regexSplit", STR_STR_INT, split),
-    f("mustRegexSplit", STR_STR_INT, split),
+    f("regexSplit", STR_STR_INT, |_, values| Ok(split(&compile(str_at(values, 0))?, values))),
+    f("mustRegexSplit", STR_STR_INT, |_, values| Ok(split(&try_compile(str_at(values, 0))?, values))),
     f("regexQuoteMeta", &[Ty::Str], |_, values| Ok(Val::str(quote_meta(str_at(values, 0))))),
 ];
 
-fn compile(pattern: &str) -> Result<Regex, String> {
-    RegexBuilder::new(pattern).size_limit(MAX_COMPILED_BYTES).build().map_err(|error| {
+/// Compiles an expression; why it cannot be, is said in the words of `regexp.Compile`.
+fn try_compile(pattern: &str) -> Result<Regex, String> {
+    let translated = re2::translated(pattern).map_err(|reason| format!("error parsing regexp: {reason}"))?;
+    RegexBuilder::new(&translated).size_limit(MAX_COMPILED_BYTES).build().map_err(|error| {
         let reason = error.to_string();
         let last = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        format!("error parsing regexp {}: {last}", quoted(pattern))
+        format!("error parsing regexp: {last}: `{pattern}`")
+    })
+}
+
+/// The same in those of `regexp.MustCompile`.
+fn compile(pattern: &str) -> Result<Regex, String> {
+    try_compile(pattern).map_err(|reason| {
+        let written = if pattern.contains('`') { quoted(pattern) } else { format!("`{pattern}`") };
+        format!("regexp: Compile({written}): {reason}")
     })
 }
 
@@ -52,9 +58,8 @@ fn limited(call: &Call, text: String) -> Given {
     Ok(Val::str(text))
 }
 
-fn find(_: &Call, values: &[Val]) -> Given {
-    let regex = compile(str_at(values, 0))?;
-    Ok(Val::str(regex.find(str_at(values, 1)).map_or("", |found| found.as_str())))
+fn find(regex: &Regex, values: &[Val]) -> Val {
+    Val::str(regex.find(str_at(values, 1)).map_or("", |found| found.as_str()))
 }
 
 /// How many are wanted; negative for all.
@@ -62,23 +67,25 @@ fn count(values: &[Val]) -> usize {
     usize::try_from(int_at(values, 2)).unwrap_or(usize::MAX)
 }
 
-fn find_all(_: &Call, values: &[Val]) -> Given {
-    let regex = compile(str_at(values, 0))?;
-    Ok(Val::strings(regex.find_iter(str_at(values, 1)).take(count(values)).map(|found| found.as_str())))
+fn find_all(regex: &Regex, values: &[Val]) -> Val {
+    Val::strings_or_nil(regex.find_iter(str_at(values, 1)).take(count(values)).map(|found| found.as_str()))
 }
 
-fn literal(call: &Call, values: &[Val]) -> Given {
-    let regex = compile(str_at(values, 0))?;
+fn replaced(call: &Call, regex: &Regex, values: &[Val]) -> Given {
+    limited(call, regex.replace_all(str_at(values, 1), str_at(values, 2)).into_owned())
+}
+
+fn literal(call: &Call, regex: &Regex, values: &[Val]) -> Given {
     limited(call, regex.replace_all(str_at(values, 1), NoExpand(str_at(values, 2))).into_owned())
 }
 
-fn split(_: &Call, values: &[Val]) -> Given {
-    let (regex, text, most) = (compile(str_at(values, 0))?, str_at(values, 1), count(values));
+fn split(regex: &Regex, values: &[Val]) -> Val {
+    let (text, most) = (str_at(values, 1), count(values));
     if most == 0 {
-        return Ok(Val::strings(Vec::<String>::new()));
+        return Val::strings_or_nil(Vec::<String>::new());
     }
     if text.is_empty() && !str_at(values, 0).is_empty() {
-        return Ok(Val::strings([""]));
+        return Val::strings([""]);
     }
     let mut parts = Vec::new();
     let (mut begin, mut end) = (0, 0);
@@ -95,7 +102,7 @@ fn split(_: &Call, values: &[Val]) -> Given {
     if end != text.len() {
         parts.push(text.get(begin..).unwrap_or_default());
     }
-    Ok(Val::strings(parts))
+    Val::strings(parts)
 }
 
 fn quote_meta(text: &str) -> String {

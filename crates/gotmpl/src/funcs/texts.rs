@@ -110,7 +110,10 @@ fn substr(start: i64, end: i64, whole: &str) -> Given {
         (start, end) if end < 0 || end > length => (start, length),
         both => both,
     };
-    if to > length || to < 0 {
+    if to < 0 {
+        return Err(format!("runtime error: slice bounds out of range [:{to}]"));
+    }
+    if to > length {
         return Err(format!("runtime error: slice bounds out of range [:{to}] with length {length}"));
     }
     if from > to {

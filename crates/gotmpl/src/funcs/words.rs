@@ -13,17 +13,25 @@ pub(super) const SPRIG: &[Builtin] = &[
     f("title", STR, |_, values| Ok(Val::str(title(str_at(values, 0))))),
     f("untitle", STR, |_, values| Ok(Val::str(untitle(str_at(values, 0))))),
     f("nospace", STR, |_, values| {
-        Ok(Val::str(str_at(values, 0).chars().filter(|c| !c.is_whitespace()).collect::<String>()))
+        let text = str_at(values, 0);
+        let kept: String = bytes(text).filter(|c| !c.is_whitespace()).collect();
+        // Where it finds nothing to take away, the text stays what it is.
+        Ok(Val::str(if kept.chars().count() == text.len() { text } else { &kept }))
     }),
     f("initials", STR, |_, values| {
-        let words = str_at(values, 0).split_whitespace();
-        Ok(Val::str(words.filter_map(|word| word.chars().next()).collect::<String>()))
+        let letters: String = bytes(str_at(values, 0)).collect();
+        Ok(Val::str(letters.split_whitespace().filter_map(|word| word.chars().next()).collect::<String>()))
     }),
     f("swapcase", STR, |_, values| Ok(Val::str(swapped(str_at(values, 0))))),
     f("snakecase", STR, |_, values| Ok(Val::str(connected(str_at(values, 0), '_')))),
     f("kebabcase", STR, |_, values| Ok(Val::str(connected(str_at(values, 0), '-')))),
     f("camelcase", STR, |_, values| Ok(Val::str(camel(str_at(values, 0))))),
 ];
+
+/// Each byte as a character: the library that sprig has these functions of takes texts for Latin-1.
+fn bytes(text: &str) -> impl Iterator<Item = char> {
+    text.bytes().map(char::from)
+}
 
 fn title(text: &str) -> String {
     let mut before = ' ';
@@ -121,6 +129,11 @@ fn parts(text: &str) -> Vec<(Class, String)> {
                 capitals = 0;
                 continue;
             }
+            // Signs of punctuation go on with connectors that are such signs too.
+            Some((Class::Punctuation, word)) if matches!(character, '-' | '_') => {
+                word.push(character);
+                continue;
+            }
             Some((last, word)) if *last == class && (class != Class::Upper || capitals > 0) => {
                 word.push(character);
             }
@@ -181,7 +194,7 @@ fn push_part(written: &mut String, class: Class, part: &str, connector: char) {
     }
 }
 
-/// Words with a capital each. Of the connectors between two words one goes; those at both ends stay.
+/// Words with a capital each. Of the connectors between two words the last one goes; those at both ends stay.
 fn camel(text: &str) -> String {
     let is_connector = |character: char| matches!(character, '-' | '_') || character.is_whitespace();
     let mut written = String::new();
@@ -193,7 +206,7 @@ fn camel(text: &str) -> String {
         }
         let begins = written.is_empty() || !held.is_empty();
         if !written.is_empty() && !held.is_empty() {
-            held.remove(0);
+            held.pop();
         }
         written.push_str(&std::mem::take(&mut held));
         if begins {
@@ -201,6 +214,10 @@ fn camel(text: &str) -> String {
         } else {
             written.extend(character.to_lowercase());
         }
+    }
+    if written.is_empty() {
+        // Of nothing but connectors, the last is written twice.
+        held.extend(held.chars().next_back());
     }
     written + &held
 }

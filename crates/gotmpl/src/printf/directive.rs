@@ -42,7 +42,9 @@ impl Directive {
             Val::Absent | Val::Nil => return format!("%!{verb}(<nil>)"),
             Val::Bool(value) if matches!(verb, 't' | 'v') => Some(self.pad(value.to_string(), false)),
             Val::Bool(_) => None,
-            Val::Int(number) | Val::Int64(number) => self.integer(verb, *number),
+            Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => {
+                value.integer().and_then(|number| self.integer(verb, number))
+            }
             Val::Float(number) => self.float(verb, *number),
             Val::Str(text) => self.text(verb, text),
             Val::Version(version) => self.text(verb, &version.to_string()),
@@ -85,7 +87,9 @@ impl Directive {
     /// What a verb says of a value that it cannot print.
     fn bad(&self, verb: char, value: &Val) -> String {
         let printed = match value {
-            Val::Int(number) | Val::Int64(number) => self.integer('v', *number),
+            Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => {
+                value.integer().and_then(|number| self.integer('v', number))
+            }
             Val::Float(number) => self.float('v', *number),
             Val::Str(text) => self.text('v', text),
             Val::Bool(value) => Some(self.pad(value.to_string(), false)),
@@ -125,7 +129,7 @@ impl Directive {
         }
     }
 
-    fn integer(&self, verb: char, value: i64) -> Option<String> {
+    fn integer(&self, verb: char, value: i128) -> Option<String> {
         let size = value.unsigned_abs();
         let (digits, prefix) = match verb {
             'd' | 'v' => (size.to_string(), ""),
@@ -157,9 +161,9 @@ impl Directive {
         Some(self.with_spaces().pad(format!("{sign}{prefix}{digits}"), false))
     }
 
-    fn code_point(&self, value: i64) -> String {
+    fn code_point(&self, value: i128) -> String {
         let least = self.precision.unwrap_or_default().max(4);
-        let code = format!("U+{:0>least$}", format!("{:X}", value.cast_unsigned()));
+        let code = format!("U+{:0>least$}", format!("{:X}", value.rem_euclid(1 << 64)));
         let shown = u32::try_from(value).ok().and_then(char::from_u32).filter(|_| self.sharp);
         match shown.filter(|shown| quoted(&shown.to_string()).chars().count() == 3) {
             Some(shown) => format!("{code} '{shown}'"),
@@ -212,6 +216,6 @@ impl Directive {
     }
 }
 
-fn character(value: i64) -> char {
+fn character(value: i128) -> char {
     u32::try_from(value).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
 }

@@ -42,6 +42,12 @@ impl Choices {
         self.below(count) == count - 1
     }
 
+    /// One for which that is true; the first of them, where it was another.
+    pub fn one_that<'t, T: ?Sized>(&mut self, all: &[&'t T], is_good: impl Fn(&T) -> bool) -> &'t T {
+        let one = self.one(all);
+        if is_good(one) { one } else { all.iter().find(|one| is_good(one)).unwrap_or(&one) }
+    }
+
     pub fn one<'t, T: ?Sized>(&mut self, all: &[&'t T]) -> &'t T {
         all[self.below(all.len())]
     }

@@ -47,20 +47,38 @@ const NUMBERS: [&str; 14] = [
     "20",
 ];
 
-pub fn data(choices: &mut Choices) -> Value {
+/// Careful data has all keys, each with a value of its kind.
+pub fn data(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> Value {
     let mut fields = Map::new();
     for key in KEYS {
         let value = match key {
-            "l" => list(choices, 2),
-            "m" | "deep" => map(choices, 2),
+            "l" if is_careful => [
+                json!(text(choices, is_ascii)),
+                json!(text(choices, is_ascii)),
+                json!(text(choices, is_ascii)),
+            ]
+            .into_iter()
+            .chain(items(choices, 2, is_ascii))
+            .collect(),
+            "l" => items(choices, 2, is_ascii).into_iter().collect(),
+            "m" | "deep" if is_careful => {
+                let mut map = map(choices, 2, is_ascii);
+                map["a"] = json!(text(choices, is_ascii));
+                map
+            }
+            "m" | "deep" => map(choices, 2, is_ascii),
             "n" | "f" | "Big" => number(choices),
             "t" => Value::Bool(choices.below(2) == 0),
             "z" => Value::Null,
-            _ => text(choices),
+            _ => json!(text(choices, is_ascii)),
         };
+        if is_careful {
+            fields.insert(key.to_owned(), value);
+            continue;
+        }
         // Any key may be missing, or be of another kind.
         match choices.below(12) {
-            10 => drop(fields.insert(key.to_owned(), any(choices, 2))),
+            10 => drop(fields.insert(key.to_owned(), any(choices, 2, is_ascii))),
             11 => {}
             _ => drop(fields.insert(key.to_owned(), value)),
         }
@@ -68,33 +86,36 @@ pub fn data(choices: &mut Choices) -> Value {
     Value::Object(fields)
 }
 
-fn any(choices: &mut Choices, depth: usize) -> Value {
+fn any(choices: &mut Choices, depth: usize, is_ascii: bool) -> Value {
     match choices.below(if depth == 0 { 4 } else { 6 }) {
-        0 => text(choices),
+        0 => json!(text(choices, is_ascii)),
         1 => number(choices),
         2 => Value::Bool(choices.below(2) == 0),
         3 => Value::Null,
-        4 => list(choices, depth - 1),
-        _ => map(choices, depth - 1),
+        4 => items(choices, depth - 1, is_ascii).into_iter().collect(),
+        _ => map(choices, depth - 1, is_ascii),
     }
 }
 
-fn text(choices: &mut Choices) -> Value {
-    json!(choices.one(&TEXTS))
+/// A text; where every character is to be a byte, one of these.
+pub fn text(choices: &mut Choices, is_ascii: bool) -> &'static str {
+    choices.one_that(&TEXTS, |text| !is_ascii || text.is_ascii())
 }
 
 fn number(choices: &mut Choices) -> Value {
     serde_json::from_str(choices.one(&NUMBERS)).unwrap()
 }
 
-fn list(choices: &mut Choices, depth: usize) -> Value {
+fn items(choices: &mut Choices, depth: usize, is_ascii: bool) -> Vec<Value> {
     let is_mixed = choices.once_in(3);
     let length = choices.below(4);
-    (0..length).map(|_| if is_mixed { any(choices, depth) } else { text(choices) }).collect()
+    (0..length)
+        .map(|_| if is_mixed { any(choices, depth, is_ascii) } else { json!(text(choices, is_ascii)) })
+        .collect()
 }
 
-fn map(choices: &mut Choices, depth: usize) -> Value {
+fn map(choices: &mut Choices, depth: usize, is_ascii: bool) -> Value {
     let length = choices.below(4);
-    let entry = |_| (choices.one(&KEYS).to_owned(), any(choices, depth));
+    let entry = |_| (choices.one(&KEYS).to_owned(), any(choices, depth, is_ascii));
     Value::Object((0..length).map(entry).collect())
 }

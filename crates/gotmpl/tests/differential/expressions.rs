@@ -1,91 +1,82 @@
-//! Random pipelines, most of which fit where they stand.
+//! Random pipelines. Those of careful templates fit where they stand, those of wild ones mostly.
 
-use crate::calls::{
-    DATES, DURATIONS, ENCODED, FORMATS, FUNCTIONS, Function, JSONS, KINDS, LAYOUTS, REGEXES, URLS, VERSIONS,
-};
+use crate::calls::{CUTTING, FUNCTIONS, Function};
 use crate::choices::Choices;
-use crate::data::{KEYS, TEXTS};
-
-const NUMBERS: [&str; 24] = [
-    "1",
-    "0",
-    "-1",
-    "2",
-    "7",
-    "3.0",
-    "2.5",
-    "-0.75",
-    "1e3",
-    "1e21",
-    "1e-7",
-    "0x1F",
-    "0b101",
-    "0o17",
-    "017",
-    "1_000",
-    "'a'",
-    "'\\n'",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "9223372036854775808",
-    "123456789",
-    ".5",
-    "+3",
-];
-const COUNTS: [&str; 10] = ["1", "0", "2", "3", "5", "-1", "12", "4", "-3", "20"];
-const FIELDS: [&str; 18] = [
-    ".a",
-    ".name",
-    ".n",
-    ".f",
-    ".t",
-    ".z",
-    ".l",
-    ".m",
-    ".u",
-    ".deep",
-    ".Big",
-    ".missing",
-    ".m.a",
-    ".deep.m.name",
-    ".missing.x",
-    ".m.missing",
-    ".l.x",
-    ".name.x",
-];
 
 /// A text as Go writes it.
 pub fn literal(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// A variable, and of which kind its value is; the kinds are those of parameters.
+type Variable = (String, char);
+
 pub struct Expressions<'c> {
     pub choices: &'c mut Choices,
-    /// Those that are seen here; the first part of each name tells them apart.
-    pub variables: Vec<String>,
+    /// Those that are seen here, the newest last.
+    pub variables: Vec<Variable>,
+    /// Whether nothing wrong is written on purpose.
+    pub is_careful: bool,
+    /// Whether every character is a byte.
+    pub is_ascii: bool,
+    /// Whether the dot is the data.
+    pub dot_is_root: bool,
     declared: usize,
 }
 
 impl<'c> Expressions<'c> {
-    pub fn new(choices: &'c mut Choices) -> Self {
-        Self { choices, variables: Vec::new(), declared: 0 }
+    pub fn new(choices: &'c mut Choices, is_careful: bool, is_ascii: bool) -> Self {
+        Self { choices, variables: Vec::new(), is_careful, is_ascii, dot_is_root: true, declared: 0 }
     }
 
     /// A new variable, or one that hides another.
-    pub fn declare(&mut self) -> String {
+    pub fn declare(&mut self, kind: char) -> String {
         self.declared += 1;
         let name = format!("$v{}", self.declared % 4);
-        self.variables.push(name.clone());
+        self.variables.push((name.clone(), kind));
         name
     }
 
-    /// One that is seen, or `$`; sometimes one that is not there.
-    pub fn variable(&mut self) -> String {
-        let count = self.variables.len();
-        match self.choices.below(count + 1) {
+    /// One that can be assigned to, with its kind; sometimes one that is not there.
+    pub fn variable(&mut self) -> Option<Variable> {
+        let seen = self.seen();
+        if self.is_careful {
+            return (!seen.is_empty()).then(|| seen[self.choices.below(seen.len())].clone());
+        }
+        Some(match self.choices.below(seen.len() + 1) {
+            0 if self.choices.once_in(40) => ("$v0".to_owned(), 'a'),
+            0 => ("$".to_owned(), 'a'),
+            at => seen[at - 1].clone(),
+        })
+    }
+
+    /// The newest first; of a name only that one.
+    fn seen(&self) -> Vec<Variable> {
+        let mut seen: Vec<Variable> = Vec::new();
+        for variable in self.variables.iter().rev() {
+            if !seen.iter().any(|(name, _)| *name == variable.0) {
+                seen.push(variable.clone());
+            }
+        }
+        seen
+    }
+
+    /// One of that kind, or `$` where there is none; in a careful template another value of that kind.
+    pub fn variable_of(&mut self, kind: char) -> String {
+        let is_careful = self.is_careful;
+        let mut fitting = self.seen();
+        fitting.retain(|(_, other)| kind == 'a' || !is_careful || *other == kind);
+        match self.choices.below(fitting.len() + 1) {
+            0 if is_careful => match kind {
+                's' => "\"v\"".to_owned(),
+                'b' => "true".to_owned(),
+                'l' => "$.l".to_owned(),
+                'm' => "$.m".to_owned(),
+                _ => "$".to_owned(),
+            },
             0 if self.choices.once_in(40) => "$v0".to_owned(),
             0 => "$".to_owned(),
-            at => self.variables[count - at].clone(),
+            at => fitting[at - 1].0.clone(),
         }
     }
 
@@ -98,33 +89,29 @@ impl<'c> Expressions<'c> {
         };
         match self.choices.below(6) {
             0 => self.atom(kind),
-            5 if kind == 'a' => {
-                let version = self.operand('v', 0);
-                let what = self.choices.one(&[
-                    "",
-                    ".Major",
-                    ".Minor",
-                    ".Patch",
-                    ".Original",
-                    ".Prerelease",
-                    ".Metadata",
-                    ".Nope",
-                ]);
-                if what.is_empty() {
-                    format!("semver {version}")
-                } else {
-                    format!("(semver {version}){what}")
-                }
-            }
+            5 if kind == 'a' => self.version(),
             _ if depth == 0 => self.atom(kind),
             _ => bare(self.call(kind, depth - 1)),
+        }
+    }
+
+    /// A version, or a part of one.
+    fn version(&mut self) -> String {
+        let version = self.atom('v');
+        let parts =
+            ["", ".Major", ".Minor", ".Patch", ".Original", ".Prerelease", ".Metadata", ".String", ".Nope"];
+        let is_careful = self.is_careful;
+        match self.choices.one_that(&parts, |part| !is_careful || part != ".Nope") {
+            "" => format!("semver {version}"),
+            part => format!("(semver {version}){part}"),
         }
     }
 
     /// Something to stand as an argument.
     pub fn operand(&mut self, kind: char, depth: usize) -> String {
         let kind = match kind {
-            's' | 'n' | 'b' | 'l' | 'm' if self.choices.once_in(16) => {
+            '?' => 'a',
+            's' | 'n' | 'b' | 'l' | 'm' if !self.is_careful && self.choices.once_in(16) => {
                 self.choices.one(&["a", "s", "n", "b", "l", "m"]).chars().next().unwrap_or('a')
             }
             '=' => self.choices.one(&["n", "s", "b", "n", "a"]).chars().next().unwrap_or('a'),
@@ -137,112 +124,25 @@ impl<'c> Expressions<'c> {
         self.call(kind, depth - 1)
     }
 
-    /// A value without a call; of maps and lists also new ones.
-    pub fn atom(&mut self, kind: char) -> String {
-        let quoted = |text: &str| format!("\"{text}\"");
-        match kind {
-            's' => match self.choices.below(8) {
-                0..=3 => literal(self.choices.one(&TEXTS)),
-                4 => "`r\\aw`".to_owned(),
-                5 => self.variable(),
-                _ => self.choices.one(&[".a", ".name", ".u"]).to_owned(),
-            },
-            'n' => match self.choices.below(4) {
-                0 | 1 => self.choices.one(&NUMBERS).to_owned(),
-                2 => self.choices.one(&[".n", ".f", ".Big"]).to_owned(),
-                _ => format!(
-                    "({} {})",
-                    self.choices.one(&["int", "int64", "float64"]),
-                    self.choices.one(&NUMBERS)
-                ),
-            },
-            // Small, because it may say how much is made; or of the wrong type.
-            'c' => match self.choices.below(12) {
-                10 => self
-                    .choices
-                    .one(&["\"1\"", "nil", "true", "1.5", "2.0", "(int64 2)", "\"x\"", "$.z"])
-                    .to_owned(),
-                11 => "(len .name)".to_owned(),
-                _ => self.choices.one(&COUNTS).to_owned(),
-            },
-            'b' => self.choices.one(&["true", "false", ".t", ".t"]).to_owned(),
-            'l' => match self.choices.below(4) {
-                0 | 1 => ".l".to_owned(),
-                2 => format!("(list {} {})", self.atom('s'), self.atom('a')),
-                _ => format!("({} {} | sortAlpha)", self.choices.one(&["keys", "values"]), self.atom('m')),
-            },
-            'm' => match self.choices.below(5) {
-                0 | 1 => self.choices.one(&[".m", ".deep"]).to_owned(),
-                2 => "$".to_owned(),
-                _ => self.atom('N'),
-            },
-            'N' => match self.choices.below(3) {
-                0 => "dict".to_owned().replace("dict", "(dict)"),
-                1 => format!("(dict {} {})", literal(self.choices.one(&KEYS)), self.atom('q')),
-                _ => format!(
-                    "(dict {} {} {} {})",
-                    literal(self.choices.one(&KEYS)),
-                    self.atom('q'),
-                    literal(self.choices.one(&KEYS)),
-                    self.atom('q')
-                ),
-            },
-            'q' => self.choices.one(&["1", "\"x\"", "true", "2.5", "\"\"", "0", "nil"]).to_owned(),
-            't' if self.choices.once_in(4) => {
-                self.choices.one(&["0", "1700000000", "(int64 86399)"]).to_owned()
-            }
-            't' | 'T' => format!(
-                "(toDate {} {})",
-                quoted(self.choices.one(&["2006-01-02", "2006-01-02T15:04:05Z07:00"])),
-                quoted(self.choices.one(&DATES))
-            ),
-            'z' => quoted(self.choices.one(&["UTC", "UTC", ""])),
-            'r' => quoted(self.choices.one(&REGEXES)),
-            'd' => quoted(self.choices.one(&LAYOUTS)),
-            'u' => quoted(self.choices.one(&DURATIONS)),
-            'v' => quoted(self.choices.one(&VERSIONS)),
-            'k' => quoted(self.choices.one(&KINDS)),
-            'p' => quoted(self.choices.one(&FORMATS)),
-            'w' => quoted(self.choices.one(&URLS)),
-            'j' => quoted(self.choices.one(&JSONS)),
-            'e' => quoted(self.choices.one(&ENCODED)),
-            _ => self.anything(),
-        }
-    }
-
-    fn anything(&mut self) -> String {
-        match self.choices.below(12) {
-            0 => ".".to_owned(),
-            1..=5 => self.choices.one(&FIELDS).to_owned(),
-            6 => self.variable(),
-            7 => format!("{}{}", self.variable(), self.choices.one(&FIELDS)),
-            8 if self.choices.once_in(3) => "nil".to_owned(),
-            8 => self.atom('b'),
-            9 => self.atom('n'),
-            10 => self.atom('s'),
-            _ => format!(
-                "({}){}",
-                self.choices.one(&["index .l 0", "first .l", ".m", "$", ".name", ".z", "dict \"a\" 1"]),
-                self.choices.one(&FIELDS)
-            ),
-        }
-    }
-
     /// A call in parentheses.
     fn call(&mut self, kind: char, depth: usize) -> String {
-        let fitting: Vec<&Function> = FUNCTIONS
-            .iter()
-            .filter(|one| one.2 == kind || (kind == 'a' && one.2 != 't' && one.2 != 'V'))
-            .collect();
+        let gives = |one: &Function| one.2 == kind || (kind == 'a' && !matches!(one.2, 't' | 'V'));
+        let is_left_out = |one: &Function| {
+            (self.is_careful && one.1.contains('?')) || (!self.is_ascii && CUTTING.contains(&one.0))
+        };
+        let fits = |one: &&Function| gives(one) && !is_left_out(one);
+        let fitting: Vec<&Function> = FUNCTIONS.iter().filter(fits).collect();
         if fitting.is_empty() {
             return self.atom(kind);
         }
         let (name, parameters, _) = fitting[self.choices.below(fitting.len())];
         let mut arguments = self.arguments(parameters, depth);
-        match self.choices.below(40) {
-            38 => drop(arguments.pop()),
-            39 => arguments.push(self.atom('s')),
-            _ => {}
+        if !self.is_careful {
+            match self.choices.below(40) {
+                38 => drop(arguments.pop()),
+                39 => arguments.push(self.atom('s')),
+                _ => {}
+            }
         }
         if self.choices.below(3) == 1
             && let Some(last) = arguments.pop()
@@ -250,17 +150,23 @@ impl<'c> Expressions<'c> {
             return format!("({last} | {name}{})", joined(&arguments));
         }
         let call = format!("({name}{})", joined(&arguments));
-        if self.choices.once_in(12) { call + self.choices.one(&[".a", ".x.y", "._0", ".name"]) } else { call }
+        if !self.is_careful && self.choices.once_in(12) {
+            return call + self.choices.one(&[".a", ".x.y", "._0", ".name"]);
+        }
+        call
     }
 
     fn arguments(&mut self, parameters: &str, depth: usize) -> Vec<String> {
         let mut arguments = Vec::new();
         let mut last = 'a';
+        // What is compared is of one kind.
+        let compared = if self.choices.below(2) == 0 { 's' } else { 'c' };
         for parameter in parameters.chars() {
+            let parameter = if parameter == '=' && self.is_careful { compared } else { parameter };
             if parameter == '*' {
                 // The one before is there already; none at all, or some more.
                 match self.choices.below(4) {
-                    3 => drop(arguments.pop()),
+                    3 if !self.is_careful => drop(arguments.pop()),
                     more => arguments.extend((0..more).map(|_| self.operand(last, depth))),
                 }
             } else {

@@ -1,5 +1,8 @@
 //! Random templates that mean something: statements, scopes and templates within templates.
 //!
+//! Three of four are careful: nothing wrong is written on purpose, because a template ends at the first error, and most calls fail
+//! with arguments drawn at random. The others are wild.
+//!
 //! Deliberately left out, because Go promises nothing there or this crate differs (docs/compatibility.md):
 //! - templates that call each other without end, and counts that would fill the memory: this crate has limits;
 //! - the order of `keys` and `values`, which is random in Go: they are always sorted;
@@ -13,9 +16,9 @@ const PLAIN: [&str; 12] = ["x", " ", "\n", "", "a b\n", "  \n  ", "grün ☃", "
 /// How deep statements are nested.
 const DEPTH: usize = 3;
 
-pub fn template(choices: &mut Choices) -> String {
-    let mut grammar =
-        Grammar { expressions: Expressions::new(choices), in_range: false, blocks: 0, defined: 0 };
+pub fn template(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> String {
+    let expressions = Expressions::new(choices, is_careful, is_ascii);
+    let mut grammar = Grammar { expressions, in_range: false, blocks: 0, defined: 0 };
     // Each may call those before it only, so that there is an end.
     let mut text = String::new();
     for number in 0..grammar.below(3) {
@@ -64,7 +67,9 @@ impl Grammar<'_> {
     fn isolated(&mut self, depth: usize) -> String {
         let variables = std::mem::take(&mut self.expressions.variables);
         let in_range = std::mem::take(&mut self.in_range);
+        let dot_is_root = std::mem::replace(&mut self.expressions.dot_is_root, true);
         let body = self.statements(depth);
+        self.expressions.dot_is_root = dot_is_root;
         self.expressions.variables = variables;
         self.in_range = in_range;
         body
@@ -97,15 +102,21 @@ impl Grammar<'_> {
         }
     }
 
+    /// A kind of values that variables hold.
+    fn kind(&mut self) -> char {
+        self.expressions.choices.one(&["a", "s", "n", "b", "l", "m"]).chars().next().unwrap_or('a')
+    }
+
     fn declaration(&mut self) -> String {
-        let pipeline = self.expressions.pipeline('a', 2);
-        let name = self.expressions.declare();
+        let kind = self.kind();
+        let pipeline = self.expressions.pipeline(kind, 2);
+        let name = self.expressions.declare(kind);
         self.action(&format!("{name} := {pipeline}"))
     }
 
     fn assignment(&mut self) -> String {
-        let pipeline = self.expressions.pipeline('a', 2);
-        let name = self.expressions.variable();
+        let Some((name, kind)) = self.expressions.variable() else { return String::new() };
+        let pipeline = self.expressions.pipeline(kind, 2);
         self.action(&format!("{name} = {pipeline}"))
     }
 
@@ -119,7 +130,7 @@ impl Grammar<'_> {
             1 if self.in_range => self.action("break"),
             2 if self.in_range => self.action("continue"),
             // What is wrong is refused in the same words.
-            3 if self.once_in(4) => self
+            3 if !self.expressions.is_careful && self.once_in(4) => self
                 .expressions
                 .choices
                 .one(&[
@@ -160,7 +171,7 @@ impl Grammar<'_> {
         let kind = if self.below(2) == 0 { 'b' } else { 'a' };
         let pipeline = self.expressions.pipeline(kind, 2);
         if self.once_in(4) {
-            return format!("{} := {pipeline}", self.expressions.declare());
+            return format!("{} := {pipeline}", self.expressions.declare(kind));
         }
         pipeline
     }
@@ -185,11 +196,11 @@ impl Grammar<'_> {
     fn with(&mut self, depth: usize) -> String {
         let outside = self.expressions.variables.len();
         let tested = self.tested();
-        let mut text = self.action(&format!("with {tested}")) + &self.statements(depth - 1);
+        let mut text = self.action(&format!("with {tested}")) + &self.elsewhere(depth - 1);
         if self.once_in(4) {
             let tested = self.tested();
             text += &self.action(&format!("else with {tested}"));
-            text += &self.statements(depth - 1);
+            text += &self.elsewhere(depth - 1);
         }
         if self.below(2) == 1 {
             text += &self.action("else");
@@ -199,22 +210,38 @@ impl Grammar<'_> {
         text + &self.end()
     }
 
+    /// Statements with another dot.
+    fn elsewhere(&mut self, depth: usize) -> String {
+        let dot_is_root = std::mem::take(&mut self.expressions.dot_is_root);
+        let text = self.statements(depth);
+        self.expressions.dot_is_root = dot_is_root;
+        text
+    }
+
     fn range(&mut self, depth: usize) -> String {
         let outside = self.expressions.variables.len();
-        let kind = self.expressions.choices.one(&["l", "m", "c", "a", "s"]).chars().next().unwrap_or('l');
+        let is_careful = self.expressions.is_careful;
+        let kinds = ["l", "m", "c", "a", "s"];
+        let kind =
+            self.expressions.choices.one_that(&kinds, |kind| !is_careful || !matches!(kind, "a" | "s"));
+        let kind = kind.chars().next().unwrap_or('l');
         // A number of anything could be large.
-        let over = if kind == 'a' { self.expressions.atom('a') } else { self.expressions.pipeline(kind, 1) };
+        let over =
+            if kind == 'a' { self.expressions.operand('q', 0) } else { self.expressions.pipeline(kind, 1) };
         let head = match self.below(4) {
-            0 => over,
-            1 => format!("{} := {over}", self.expressions.declare()),
-            2 => {
-                let names = (self.expressions.declare(), self.expressions.declare());
+            1 => format!("{} := {over}", self.expressions.declare('a')),
+            2 if kind != 'c' || !is_careful => {
+                let names = (self.expressions.declare('a'), self.expressions.declare('a'));
                 format!("{}, {} := {over}", names.0, names.1)
             }
-            _ => format!("{} = {over}", self.expressions.variable()),
+            3 => match self.expressions.variable() {
+                Some((name, kind)) if !is_careful || kind == 'a' => format!("{name} = {over}"),
+                _ => over,
+            },
+            _ => over,
         };
         let outer = std::mem::replace(&mut self.in_range, true);
-        let mut text = self.action(&format!("range {head}")) + &self.statements(depth - 1);
+        let mut text = self.action(&format!("range {head}")) + &self.elsewhere(depth - 1);
         self.in_range = outer;
         if self.once_in(3) {
             text += &self.action("else");
@@ -227,18 +254,24 @@ impl Grammar<'_> {
     fn call(&mut self) -> String {
         let name = match self.below(self.defined + 1) {
             number if number < self.defined => literal(&format!("t{number}")),
-            _ if self.once_in(6) => literal("unknown"),
+            _ if !self.expressions.is_careful && self.once_in(6) => literal("unknown"),
             _ => return String::new(),
         };
-        let data =
-            if self.once_in(3) { String::new() } else { format!(" {}", self.expressions.pipeline('a', 1)) };
+        let data = if self.expressions.is_careful {
+            " $".to_owned()
+        } else if self.once_in(3) {
+            String::new()
+        } else {
+            format!(" {}", self.expressions.pipeline('a', 1))
+        };
         self.action(&format!("template {name}{data}"))
     }
 
     fn block(&mut self, depth: usize) -> String {
         self.blocks += 1;
         let name = literal(&format!("b{}", self.blocks));
-        let pipeline = self.expressions.pipeline('a', 1);
+        let pipeline =
+            if self.expressions.is_careful { "$".to_owned() } else { self.expressions.pipeline('a', 1) };
         let body = self.isolated(depth - 1);
         self.action(&format!("block {name} {pipeline}")) + &body + &self.end()
     }
