@@ -1,6 +1,7 @@
 use std::fmt;
 
 use tidegate_model::InvalidObject;
+use tidegate_yaml::Cause;
 
 use crate::text::escape;
 
@@ -29,6 +30,19 @@ impl fmt::Display for ManifestError {
             write!(f, "{}: ", escape(object))?;
         }
         f.write_str(&escape(&self.cause.to_string()))
+    }
+}
+
+impl From<Cause> for ManifestCause {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Syntax { message } => Self::Syntax { message },
+            Cause::Json { message } => Self::Json { message },
+            Cause::DuplicateKey { key, first, second } => Self::DuplicateKey { key, first, second },
+            Cause::TooDeep { limit } => Self::TooDeep { limit },
+            Cause::AliasBomb { what } => Self::AliasBomb { what },
+            Cause::TooMuch { what } => Self::TooMuch { what },
+        }
     }
 }
 

@@ -8,12 +8,9 @@
 //! so are the items of a `List`.
 
 mod error;
-mod json;
 mod names;
-mod node;
 mod objects;
 mod split;
-mod yaml;
 
 use std::fmt;
 
@@ -23,7 +20,7 @@ use tidegate_model::Object;
 pub use error::{ManifestCause, ManifestError};
 
 use crate::text::escape;
-use yaml::{Document, Problem};
+use tidegate_yaml::{Cause, Document, Problem, json};
 
 /// How much of a file is read before it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +41,12 @@ impl Default for Limits {
     /// Room for the largest installation manifests in use (2 MB, 100,000 values) many times over.
     fn default() -> Self {
         Self { bytes: 64 << 20, documents: 100_000, nodes: 5_000_000, depth: 128, alias_expansion: 100_000 }
+    }
+}
+
+impl From<&Limits> for tidegate_yaml::Limits {
+    fn from(limits: &Limits) -> Self {
+        Self { nodes: limits.nodes, depth: limits.depth, alias_expansion: limits.alias_expansion }
     }
 }
 
@@ -176,7 +179,7 @@ impl Reader<'_> {
 
     fn read_document(&mut self, text: &str, lines_before: u64, number: usize) {
         let is_json = text.trim_start().starts_with(['{', '[']);
-        let json = is_json.then(|| json::values(text, self.limits));
+        let json = is_json.then(|| json::values(text, &self.limits.into()));
         let not_json = match json {
             Some(Ok(values)) => {
                 for value in values {
@@ -188,9 +191,9 @@ impl Reader<'_> {
             None => None,
         };
         // What is in brackets and is no JSON may be YAML: `{a: b}`.
-        match (yaml::parse(text, self.limits), not_json) {
+        match (tidegate_yaml::parse(text, &self.limits.into()), not_json) {
             (Err(problem), Some(error))
-                if matches!(*problem.cause, ManifestCause::Syntax { .. }) && self.file.ends_with(".json") =>
+                if matches!(*problem.cause, Cause::Syntax { .. }) && self.file.ends_with(".json") =>
             {
                 let cause = ManifestCause::Json { message: error.message };
                 self.fail(lines_before + error.line, None, cause);
@@ -209,10 +212,10 @@ impl Reader<'_> {
                 duplicates.sort_by_key(|problem| problem.line);
                 for Problem { line, cause } in duplicates {
                     let object = objects::label_at(&node, line);
-                    self.fail(lines_before + line, object, (*cause).after(lines_before));
+                    self.fail(lines_before + line, object, ManifestCause::from(*cause).after(lines_before));
                 }
             }
-            Err(Problem { line, cause }) => self.fail(lines_before + line, None, *cause),
+            Err(Problem { line, cause }) => self.fail(lines_before + line, None, (*cause).into()),
         }
     }
 }

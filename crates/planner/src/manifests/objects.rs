@@ -2,9 +2,9 @@ use serde_json::Value;
 use tidegate_model::{InvalidObject, Object, WrongType, annotations, wrong_types};
 
 use super::error::ManifestCause;
-use super::node::{Content, Node};
 use super::{Origin, Reader, Target, names};
 use crate::waves;
+use tidegate_yaml::{Content, Node};
 
 /// Turns a document, or an item of a list, into targets or errors.
 ///

@@ -3,17 +3,21 @@ use tidegate_model::{Seen, Tree};
 
 /// A value of a document with the line it stands on.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub struct Node {
     /// Line inside the document, from 1.
     pub line: u64,
+    /// What it is.
     pub content: Content,
 }
 
 /// What a node holds.
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub enum Content {
+    /// Anything but a list or a map.
     Scalar(Value),
+    /// Values in their order.
     List(Vec<Node>),
+    /// Fields in their order, each name once.
     Map(Vec<(String, Node)>),
 }
 

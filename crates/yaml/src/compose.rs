@@ -1,12 +1,12 @@
 use std::collections::{BTreeMap, HashMap};
 
+use super::Cause;
+use super::Limits;
 use super::maps::{Entry, fields};
+use super::node::{Content, Node};
 use super::scanner::Scanner;
 use super::token::{Token, unexpected};
 use super::{Document, Problem, resolve};
-use crate::manifests::Limits;
-use crate::manifests::error::ManifestCause;
-use crate::manifests::node::{Content, Node};
 
 /// Puts tokens together to nodes, with aliases and merge keys expanded.
 pub(super) struct Composer<'t, 'l> {
@@ -91,7 +91,7 @@ impl<'t, 'l> Composer<'t, 'l> {
             return Ok(());
         }
         let what = format!("more than {} values", self.limits.nodes);
-        Err(Problem::new(line, ManifestCause::TooMuch { what }))
+        Err(Problem::new(line, Cause::TooMuch { what }))
     }
 
     fn node(&mut self, place: Place) -> Result<Node, Problem> {
@@ -155,7 +155,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         self.expanded = self.expanded.saturating_add(count);
         if self.expanded > self.limits.alias_expansion {
             let what = format!("more than {} values", self.limits.alias_expansion);
-            return Err(Problem::new(line, ManifestCause::AliasBomb { what }));
+            return Err(Problem::new(line, Cause::AliasBomb { what }));
         }
         self.count(line, count)?;
         Ok(node)
@@ -201,7 +201,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         self.count(line, 1)?;
         self.depth += 1;
         if self.depth > self.limits.depth {
-            return Err(Problem::new(line, ManifestCause::TooDeep { limit: self.limits.depth }));
+            return Err(Problem::new(line, Cause::TooDeep { limit: self.limits.depth }));
         }
         let content = inside(self)?;
         self.depth -= 1;

@@ -4,20 +4,24 @@
 use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
 
+use super::Cause;
 use super::Limits;
-use super::error::ManifestCause;
+use super::maps::unique;
 use super::node::{Content, Node};
-use super::yaml::{Document, Problem, json_number, unique};
+use super::resolve::json_number;
+use super::{Document, Problem};
 
 /// A JSON syntax error: its line, from 1, and its words.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct JsonError {
+pub struct JsonError {
+    /// The line.
     pub line: u64,
+    /// The words.
     pub message: String,
 }
 
 /// Reads a text as a row of JSON values; `Err` if it is not JSON.
-pub(super) fn values(text: &str, limits: &Limits) -> Result<Vec<Result<Document, Problem>>, JsonError> {
+pub fn values(text: &str, limits: &Limits) -> Result<Vec<Result<Document, Problem>>, JsonError> {
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
     let mut ends = Vec::new();
     while let Some(value) = stream.next() {
@@ -62,12 +66,12 @@ impl<'t, 'l> Reader<'t, 'l> {
         Self { rest, line, limits, nodes: 0, depth: 0, duplicates: Vec::new() }
     }
 
-    fn problem(&self, cause: ManifestCause) -> Problem {
+    fn problem(&self, cause: Cause) -> Problem {
         Problem::new(self.line, cause)
     }
 
     fn invalid(&self, message: &str) -> Problem {
-        self.problem(ManifestCause::Json { message: message.to_owned() })
+        self.problem(Cause::Json { message: message.to_owned() })
     }
 
     fn count(&mut self) -> Result<(), Problem> {
@@ -76,7 +80,7 @@ impl<'t, 'l> Reader<'t, 'l> {
             return Ok(());
         }
         let what = format!("more than {} values", self.limits.nodes);
-        Err(self.problem(ManifestCause::TooMuch { what }))
+        Err(self.problem(Cause::TooMuch { what }))
     }
 
     /// Passes white space; the byte after it.
@@ -129,7 +133,7 @@ impl<'t, 'l> Reader<'t, 'l> {
     fn nested(&mut self, inside: fn(&mut Self) -> Result<Content, Problem>) -> Result<Content, Problem> {
         self.depth += 1;
         if self.depth > self.limits.depth {
-            return Err(self.problem(ManifestCause::TooDeep { limit: self.limits.depth }));
+            return Err(self.problem(Cause::TooDeep { limit: self.limits.depth }));
         }
         self.pass(1);
         let content = inside(self)?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use super::super::error::ManifestCause;
+use super::Cause;
 
 /// A scalar before it is JSON.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) enum Scalar {
 pub(super) const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
 /// Reads a scalar. `tag` is its type in full, where one is given.
-pub(super) fn scalar(text: &str, plain: bool, tag: Option<&str>) -> Result<Scalar, ManifestCause> {
+pub(super) fn scalar(text: &str, plain: bool, tag: Option<&str>) -> Result<Scalar, Cause> {
     let Some(tag) = tag.filter(|tag| *tag != "!") else {
         return Ok(if plain && tag.is_none() { implicit(text) } else { Scalar::Text(text.to_owned()) });
     };
@@ -32,12 +32,12 @@ pub(super) fn scalar(text: &str, plain: bool, tag: Option<&str>) -> Result<Scala
         (Some(wanted @ ("bool" | "null" | "int" | "float")), _) => {
             // The value may be a secret's.
             let message = format!("a value that is not of its type !!{wanted}; leave the tag out");
-            Err(ManifestCause::Syntax { message })
+            Err(Cause::Syntax { message })
         }
         (Some("binary"), _) => {
             let message =
                 "!!binary is not for Kubernetes objects; leave the tag out, and keep the base64 text";
-            Err(ManifestCause::Syntax { message: message.to_owned() })
+            Err(Cause::Syntax { message: message.to_owned() })
         }
         _ => Ok(Scalar::Text(text.to_owned())),
     }
@@ -61,13 +61,19 @@ fn implicit(text: &str) -> Scalar {
 
 fn number(text: &str) -> Option<Scalar> {
     match text.bytes().next()? {
-        b'.' => float(text).map(Scalar::Float),
+        b'.' if separates_digits(text) => float(&text.replace('_', "")).map(Scalar::Float),
         b'0'..=b'9' | b'+' | b'-' => {
             let digits = text.replace('_', "");
             integer(&digits).or_else(|| float(&digits).map(Scalar::Float))
         }
         _ => None,
     }
+}
+
+/// Whether each underscore stands between two digits, as it must behind a point in front.
+fn separates_digits(text: &str) -> bool {
+    text.split('_').skip(1).all(|part| part.starts_with(|c: char| c.is_ascii_digit()))
+        && text.split('_').rev().skip(1).all(|part| part.ends_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Whole numbers: decimal, and with the prefixes 0x, 0o, 0b, or 0 for the octal numbers of YAML 1.1.
@@ -82,6 +88,12 @@ fn integer(text: &str) -> Option<Scalar> {
         [b'0', b'b' | b'B', ..] => (2, magnitude.get(2..)?),
         [b'0', _, ..] => (8, magnitude.get(1..)?),
         _ => (10, magnitude),
+    };
+    // Go reads what is behind this prefix with a sign of its own.
+    let has_own_sign = text.starts_with("0b");
+    let (sign, digits) = match digits.strip_prefix('-').filter(|_| has_own_sign) {
+        Some(digits) => ("-", digits),
+        None => (sign, digits.strip_prefix('+').filter(|_| has_own_sign).unwrap_or(digits)),
     };
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
         return None;
@@ -112,14 +124,14 @@ fn float(text: &str) -> Option<f64> {
 }
 
 /// The value in JSON.
-pub(super) fn value(scalar: Scalar) -> Result<Value, ManifestCause> {
+pub(super) fn value(scalar: Scalar) -> Result<Value, Cause> {
     Ok(match scalar {
         Scalar::Null => Value::Null,
         Scalar::Bool(value) => value.into(),
         Scalar::Integer(value) => value.into(),
         Scalar::Unsigned(value) => value.into(),
         Scalar::Text(text) => text.into(),
-        Scalar::Float(value) => Value::Number(json_number(value).ok_or_else(|| ManifestCause::Syntax {
+        Scalar::Float(value) => Value::Number(json_number(value).ok_or_else(|| Cause::Syntax {
             // The value may be a secret's.
             message: "a number must be finite; put quotes around it if it is a text".to_owned(),
         })?),
@@ -131,7 +143,7 @@ const EXPONENT_FROM: f64 = 1e21;
 
 /// A number with a point. A whole one becomes an integer (`1.0` is `1`, `1e3` is `1000`), as on kubectl's way through
 /// JSON.
-pub(in super::super) fn json_number(value: f64) -> Option<Number> {
+pub(super) fn json_number(value: f64) -> Option<Number> {
     if value.fract() == 0.0
         && value.abs() < EXPONENT_FROM
         && let Ok(whole) = value.to_string().parse::<i64>()
@@ -141,17 +153,28 @@ pub(in super::super) fn json_number(value: f64) -> Option<Number> {
     Number::from_f64(value)
 }
 
+/// With an exponent where the shortest form has one, as Go's `%g`: `1e+06`.
+fn float_key(value: f64) -> String {
+    let written = format!("{value:e}");
+    let parsed =
+        written.split_once('e').and_then(|(digits, power)| Some((digits, power.parse::<i32>().ok()?)));
+    match parsed.filter(|(_, power)| !(-4..6).contains(power)) {
+        Some((digits, power)) => format!("{digits}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs()),
+        None => value.to_string(),
+    }
+}
+
 /// What a key is in JSON, which knows only text.
-pub(super) fn key(scalar: Scalar) -> Result<String, ManifestCause> {
+pub(super) fn key(scalar: Scalar) -> Result<String, Cause> {
     Ok(match scalar {
         Scalar::Text(text) => text,
         Scalar::Bool(value) => value.to_string(),
         Scalar::Integer(value) => value.to_string(),
         Scalar::Unsigned(value) => value.to_string(),
-        Scalar::Float(value) if value.is_finite() => value.to_string(),
+        Scalar::Float(value) if value.is_finite() => float_key(value),
         Scalar::Float(_) | Scalar::Null => {
             let message = "a key must be a text; put quotes around it".to_owned();
-            return Err(ManifestCause::Syntax { message });
+            return Err(Cause::Syntax { message });
         }
     })
 }

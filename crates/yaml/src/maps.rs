@@ -1,8 +1,8 @@
 use std::collections::{HashMap, HashSet};
 
+use super::Cause;
 use super::Problem;
-use crate::manifests::error::ManifestCause;
-use crate::manifests::node::Node;
+use super::node::Node;
 
 /// A key and its value. Those of a merge key make room for others.
 pub(super) struct Entry {
@@ -39,11 +39,11 @@ pub(super) fn fields(entries: Vec<Entry>, duplicates: &mut Vec<Problem>) -> Vec<
 }
 
 fn duplicate(key: &str, first: u64, line: u64) -> Problem {
-    Problem::new(line, ManifestCause::DuplicateKey { key: key.to_owned(), first, second: line })
+    Problem::new(line, Cause::DuplicateKey { key: key.to_owned(), first, second: line })
 }
 
 /// Leaves out the keys that were given before, and notes them.
-pub(in crate::manifests) fn unique(
+pub(super) fn unique(
     entries: Vec<(String, u64, Node)>,
     duplicates: &mut Vec<Problem>,
 ) -> Vec<(String, Node)> {

@@ -1,0 +1,246 @@
+//! Documents, and the values that `sigs.k8s.io/yaml` reads in them: kubectl and Argo CD read YAML with it.
+//!
+//! `tests/data/sigs.jsonl` holds a document a line, with the value as JSON or the refusal; `scripts/template-table/make` writes it
+//! again. Random documents are compared with the library itself where `TIDEGATE_GO_TEMPLATES` names the program that asks it
+//! (`scripts/template-table/program --fetch`); `TIDEGATE_REQUIRE_GO_TEMPLATES=1` asks for it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    missing_docs,
+    reason = "test code"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, ExitCode, Stdio};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::{Value, json};
+use tidegate_yaml::{Limits, value};
+
+const PROGRAM: &str = "TIDEGATE_GO_TEMPLATES";
+const REQUIRED: &str = "TIDEGATE_REQUIRE_GO_TEMPLATES";
+const NAME: &str = "random_documents_hold_what_sigs_yaml_says";
+const CASES: u64 = 20_000;
+
+/// Scalars whose value is not what it looks like, and parts of such.
+const SCALARS: [&str; 72] = [
+    "0755",
+    "0o755",
+    "0O17",
+    "0x1F",
+    "0X1f",
+    "0b101",
+    "0B1",
+    "1_000",
+    "_1",
+    "1__0",
+    "08",
+    "09.5",
+    "0",
+    "-0",
+    "+1",
+    "-0755",
+    "+0x1",
+    "00",
+    "yes",
+    "Yes",
+    "YES",
+    "yEs",
+    "no",
+    "No",
+    "NO",
+    "on",
+    "On",
+    "ON",
+    "off",
+    "Off",
+    "OFF",
+    "y",
+    "Y",
+    "n",
+    "N",
+    "true",
+    "True",
+    "TRUE",
+    "tRue",
+    "false",
+    "False",
+    "~",
+    "null",
+    "Null",
+    "NULL",
+    "nUll",
+    ".5",
+    "-.5",
+    "+.5",
+    "5.",
+    "1e3",
+    "1E3",
+    "1e+3",
+    "1.5e-7",
+    "1e21",
+    "1e400",
+    ".inf",
+    "-.Inf",
+    ".nan",
+    "1:30",
+    "190:20:30",
+    "2001-12-14",
+    "2001-12-14t21:59:43.10-05:00",
+    "12345678901234567890",
+    "123456789012345678901234567890",
+    "-9223372036854775808",
+    "97e83412",
+    "1.2.3",
+    "0x",
+    "0b2",
+    "685_230.15",
+    "a b",
+];
+const KEYS: [&str; 12] = ["a", "b", "c", "1", "0x1F", "true", "no", "1.5", "'q'", "\"d\"", "k-x", "0755"];
+const TAGS: [&str; 6] = ["!!str ", "!!int ", "!!float ", "!!bool ", "!!null ", "! "];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let mut trials = vec![Trial::test("documents_hold_what_sigs_yaml_says", table)];
+    let program = std::env::var(PROGRAM).ok().filter(|program| !program.is_empty());
+    trials.push(match program {
+        Some(program) => Trial::test(NAME, move || random(&program)),
+        None => {
+            let why = format!("{PROGRAM} names no program; scripts/template-table/program --fetch makes one");
+            let is_required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
+            eprintln!("SKIPPED: {NAME}. {why}");
+            Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(why)))
+                .with_ignored_flag(!is_required)
+        }
+    });
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// With every number as a float, as templates have them.
+fn floats(value: Value) -> Value {
+    match value {
+        Value::Number(number) => json!(number.as_f64()),
+        Value::Array(items) => items.into_iter().map(floats).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, floats(value))).collect(),
+        other => other,
+    }
+}
+
+/// What differs between both in a document, if anything does.
+fn difference(case: &Value) -> Option<String> {
+    let text = case["yaml"].as_str().unwrap();
+    let here = value(text, &Limits::default()).map(floats).map_err(|problem| problem.to_string());
+    let go = match case["output"].as_str() {
+        Some(output) => Ok(floats(value(output, &Limits::default()).unwrap())),
+        None => Err(case["error"].as_str().unwrap().to_owned()),
+    };
+    // What is refused on purpose: docs/compatibility.md.
+    let is_refused_here = |why: &String| {
+        ["is given twice", "the end of the document", "!!binary", "a `:` is not allowed in this place"]
+            .iter()
+            .any(|known| why.contains(known))
+    };
+    match (&here, &go) {
+        (Ok(here), Ok(go)) if here == go => None,
+        (Err(_), Err(_)) => None,
+        (Err(why), Ok(_)) if is_refused_here(why) => None,
+        _ => Some(format!("{text:?}\n      Go: {go:?}\n    here: {here:?}")),
+    }
+}
+
+fn report(differences: &[String], count: usize) -> Result<(), Failed> {
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<&str> = differences.iter().take(20).map(String::as_str).collect();
+    Err(Failed::from(format!("{} of {count} documents differ:\n{}", differences.len(), shown.join("\n"))))
+}
+
+fn table() -> Result<(), Failed> {
+    let cases: Vec<Value> =
+        include_str!("../data/sigs.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(cases.len() >= 50, "only {} documents", cases.len());
+    let differences: Vec<String> = cases.iter().filter_map(difference).collect();
+    report(&differences, cases.len())
+}
+
+fn random(program: &str) -> Result<(), Failed> {
+    let first: u64 = std::env::var("TIDEGATE_GO_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let count: u64 = std::env::var("TIDEGATE_GO_CASES").map_or(CASES, |cases| cases.parse().unwrap());
+    let mut questions = String::new();
+    for seed in first..first + count {
+        let mut random = Random(seed);
+        let _ = writeln!(questions, "{}", json!({ "yaml": document(&mut random) }));
+    }
+    let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut input = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || input.write_all(questions.as_bytes()));
+    let answers = String::from_utf8(child.wait_with_output()?.stdout)?;
+    writer.join().unwrap()?;
+    let cases: Vec<Value> = answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(cases.len() as u64, count, "Go has not answered all");
+    let differences: Vec<String> = cases.iter().filter_map(difference).collect();
+    let read = cases.iter().filter(|case| case["output"].is_string()).count();
+    println!("{} documents compared, of which Go refuses {}", cases.len(), cases.len() - read);
+    assert!(read * 2 > cases.len(), "Go refuses more than half of the documents, so that little is compared");
+    report(&differences, cases.len())
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 16) as usize % count
+    }
+
+    fn one<'t>(&mut self, all: &[&'t str]) -> &'t str {
+        all[self.below(all.len())]
+    }
+}
+
+/// A scalar: one of those above, digits and signs of numbers in any order, or a text in quotes.
+fn scalar(random: &mut Random) -> String {
+    match random.below(8) {
+        0 => {
+            let parts = ["0", "1", "7", "9", "_", ".", "e", "E", "+", "-", "x", "o", "b", "a", "f", ":"];
+            let length = 1 + random.below(6);
+            (0..length).map(|_| random.one(&parts)).collect()
+        }
+        1 => format!("'{}'", random.one(&SCALARS)),
+        2 => format!("\"{}\"", random.one(&SCALARS)),
+        3 if random.below(4) == 0 => format!("{}{}", random.one(&TAGS), random.one(&SCALARS)),
+        _ => random.one(&SCALARS).to_owned(),
+    }
+}
+
+fn document(random: &mut Random) -> String {
+    match random.below(4) {
+        0 => scalar(random),
+        1 => format!("[{}, {}]", scalar(random), scalar(random)),
+        _ => {
+            let mut fields = BTreeMap::new();
+            for _ in 0..=random.below(4) {
+                let key = random.one(&KEYS);
+                let value = match random.below(6) {
+                    0 => format!("\n  - {}\n  - {}", scalar(random), scalar(random)),
+                    1 => format!("\n  {}: {}", random.one(&KEYS), scalar(random)),
+                    2 => format!("{{x: {}}}", scalar(random)),
+                    3 => format!("|\n  {}", scalar(random)),
+                    _ => scalar(random),
+                };
+                fields.insert(key, value);
+            }
+            fields.into_iter().fold(String::new(), |text, (key, value)| format!("{text}{key}: {value}\n"))
+        }
+    }
+}
