@@ -113,6 +113,12 @@ fn what_is_wrong_is_named_and_the_exit_code_says_whose_it_is() {
             2,
             "ApplicationSet fleet: spec.goTemplate: invalid type",
         ),
+        // Whoever misspells it must not lose all that it has made.
+        (
+            SET.replace("list: {elements:", "list: {element:"),
+            2,
+            "it has neither elements nor elementsYaml, and element is not known; for no elements, write elements: []",
+        ),
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n".to_owned(),
             2,

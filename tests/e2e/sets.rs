@@ -343,6 +343,31 @@ fn a_set_that_is_deleted_takes_its_applications_down_step_by_step_backwards() {
 }
 
 #[test]
+fn what_a_step_of_a_deletion_leaves_to_people_they_can_delete() {
+    let steps = "
+  strategy:
+    deletionOrder: Custom
+    deletionSync:
+      steps:
+        - {matchExpressions: [{key: env, operator: In, values: [prod]}], maxUpdate: 0}
+        - {matchExpressions: [{key: env, operator: In, values: [dev]}]}
+";
+    let served = Served::new(steps, &[("dev-a", "dev"), ("prod-a", "prod")]);
+    let serving = served.serve();
+    served.until(|set| are_synced(set, 2));
+    served.bench.run(&["appset", "delete", "fleet", "--yes", "--async"]).expect_code(0);
+    served.until_explained("delete it by hand");
+    // Before its turn, one waits.
+    served.bench.run(&["app", "delete", "dev-a", "--yes", "--async"]).expect_code(0);
+    served.bench.run(&["app", "delete", "prod-a", "--yes", "--timeout", "10m"]).expect_code(0);
+    let list = || served.bench.json(&["app", "list", "-o", "json"])["items"].as_array().unwrap().len();
+    assert!(std::iter::repeat_with(list).take(3000).any(|left| left == 0));
+    assert!(served.deleted("prod-a") < served.deleted("dev-a"));
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+#[test]
 fn a_set_whose_order_means_nothing_is_not_deleted_before_that_is_mended() {
     let served = Served::new("  strategy: {deletionOrder: Reverse}", FIVE);
     let serving = served.serve();

@@ -1,10 +1,22 @@
 //! What does a set say that has no effect? It is told, because whoever wrote it counts on it.
 
+use tidegate_model::annotations::TIDEGATE_PREFIX;
 use tidegate_model::argo::ApplicationSet;
 
+use crate::guard::approval::APPROVAL_ANNOTATION;
+use crate::guard::{DELETIONS_APPROVED_ANNOTATION, MAX_DELETIONS_ANNOTATION};
 use crate::order::{DELETION_SYNC_ANNOTATION, is_custom};
 use crate::policy::{Options, rolling_steps};
 use crate::rollout::ROLLOUT_ANNOTATION;
+
+/// What may be said of a set by an annotation of ours.
+const ANNOTATIONS: [&str; 5] = [
+    ROLLOUT_ANNOTATION,
+    DELETION_SYNC_ANNOTATION,
+    MAX_DELETIONS_ANNOTATION,
+    DELETIONS_APPROVED_ANNOTATION,
+    APPROVAL_ANNOTATION,
+];
 
 /// The strategies there are.
 const STRATEGIES: [&str; 2] = ["AllAtOnce", "RollingSync"];
@@ -14,8 +26,25 @@ pub fn unheeded(set: &ApplicationSet, options: &Options) -> Vec<String> {
     let unknown = set.unknown_fields();
     let unknown =
         (!unknown.is_empty()).then(|| format!("these fields have no effect: {}", unknown.join(", ")));
-    let all = [unknown, strategy(set, options), extras(set), deletion_steps(set)];
+    let all = [unknown, annotations(set), strategy(set, options), extras(set), deletion_steps(set)];
     all.into_iter().flatten().collect()
+}
+
+/// Annotations of ours that no set has.
+fn annotations(set: &ApplicationSet) -> Option<String> {
+    let names = set.metadata.annotations.keys();
+    let unknown: Vec<&str> = names
+        .filter(|name| name.starts_with(TIDEGATE_PREFIX) && !ANNOTATIONS.contains(&name.as_str()))
+        .map(String::as_str)
+        .collect();
+    let known = || ANNOTATIONS.join(", ");
+    (!unknown.is_empty()).then(|| {
+        format!(
+            "these annotations of an ApplicationSet have no effect: {}; known are {}",
+            unknown.join(", "),
+            known()
+        )
+    })
 }
 
 /// Why its Applications are not synced step by step, though it seems to ask for that.

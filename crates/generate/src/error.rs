@@ -207,6 +207,14 @@ pub enum Problem {
         /// Why not.
         reason: String,
     },
+    /// A list generator without elements, with fields that are not known: a misspelling must not delete all that it had made.
+    #[error(
+        "it has neither elements nor elementsYaml, and {fields} is not known; for no elements, write elements: []"
+    )]
+    NoElements {
+        /// What it has instead.
+        fields: String,
+    },
     /// A Git generator without patterns.
     #[error("it has neither directories nor files; say which folders or files make a set of parameters")]
     NoPaths,

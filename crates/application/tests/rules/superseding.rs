@@ -71,6 +71,7 @@ fn decided(app: &Application, is_held: bool) -> String {
 #[test]
 fn a_newer_revision() {
     type Change = fn(&mut Application);
+    type Row<'a> = (&'a str, &'a dyn Fn(&mut Application), bool, String);
     let on = |value: &'static str| {
         move |app: &mut Application| {
             app.metadata.annotations.insert("tidegate.dev/on-new-revision".into(), value.into());
@@ -79,7 +80,7 @@ fn a_newer_revision() {
     let finish = "finish: revision c2 waits until the operation at work is over: ";
     let newer = "supersede Waiting: another sync (revision c2)".to_owned();
     let none = String::new();
-    let table: [(&str, &dyn Fn(&mut Application), bool, String); 14] = [
+    let table: [Row<'_>; 14] = [
         ("nobody says otherwise", &((|_| {}) as Change), false, newer.clone()),
         ("said", &on("supersede"), false, newer.clone()),
         ("said with spaces", &on(" supersede "), false, newer.clone()),

@@ -25,7 +25,7 @@ fn what_nobody_looks_at_is_named_with_what_it_lacks() {
     let custom = json!({"deletionOrder": "Custom", "deletionSync": steps});
     let (rollout, deletion) = (ROLLOUT_ANNOTATION, DELETION_SYNC_ANNOTATION);
     let (on, off) = (Options::default(), Options { progressive_syncs: false, ..Options::default() });
-    let rows: [(Value, &[&str], &Options, &[&str]); 15] = [
+    let rows: [(Value, &[&str], &Options, &[&str]); 16] = [
         (json!({}), &[], &on, &[]),
         (json!({"type": "AllAtOnce"}), &[], &off, &[]),
         (rolling.clone(), &[rollout], &on, &[]),
@@ -43,6 +43,14 @@ fn what_nobody_looks_at_is_named_with_what_it_lacks() {
         (json!({"type": "RollingSync", "rollingSync": {"steps": []}}), &[], &on, &["has no steps"]),
         (json!({"rollingSync": steps}), &[], &on, &["without spec.strategy.type RollingSync"]),
         (json!({}), &[rollout], &on, &["annotation tidegate.dev/rollout has no effect"]),
+        (
+            rolling.clone(),
+            &[rollout, "tidegate.dev/rolout", "tidegate.dev/max-deletions", "example.com/mine"],
+            &on,
+            &[
+                "these annotations of an ApplicationSet have no effect: tidegate.dev/rolout; known are tidegate.dev/rollout, ",
+            ],
+        ),
         (custom.clone(), &[], &on, &[]),
         (json!({"deletionOrder": "custom"}), &[deletion], &on, &[]),
         (custom, &[deletion], &on, &["tidegate.dev/deletion-sync has no effect beside the steps"]),

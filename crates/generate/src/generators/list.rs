@@ -9,6 +9,10 @@ use crate::yaml;
 /// Sets that are written down.
 pub(crate) fn sets(run: &mut Run<'_>, list: &ListGenerator, spot: Spot<'_>) -> Ran<Vec<ParameterSet>> {
     let list = run.filled(list, spot)?;
+    if list.elements.is_empty() && list.elements_yaml.is_empty() && !list.rest.is_empty() {
+        let fields = list.rest.keys().cloned().collect::<Vec<_>>().join(", ");
+        return Err(spot.wrong(Problem::NoElements { fields }));
+    }
     let mut sets = Vec::new();
     for (index, element) in list.elements.iter().enumerate() {
         let origin = format!("element {}", index + 1);

@@ -65,8 +65,8 @@ impl Teardown {
         Some(step.deadline_from + self.options.deadline?)
     }
 
-    /// Whether how a member is matters now.
-    pub(super) fn is_watched(&self, member: &Member) -> bool {
+    /// Whether how a member is matters now: it is being deleted, or people delete it, one by one.
+    pub fn is_watched(&self, member: &Member) -> bool {
         let is_current = self.current_step().is_some_and(|step| member.place.step == Some(step));
         match member.progress {
             Progress::Going => true,

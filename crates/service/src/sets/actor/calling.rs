@@ -77,14 +77,19 @@ impl SetState {
         }
     }
 
-    /// The UIDs of those whose turn has come: the teardown has deleted them, or somebody else before the set went.
+    /// The UIDs of those whose turn has come: the teardown has deleted them or leaves them to people, or somebody else has deleted
+    /// them before the set went.
     fn called(&self) -> BTreeSet<String> {
-        let torn = self.own_teardown().into_iter().flat_map(|teardown| teardown.members.values());
+        let torn = self
+            .own_teardown()
+            .into_iter()
+            .flat_map(|teardown| teardown.members.values().map(move |one| (one, teardown.is_watched(one))));
         // One that was skipped is let go by `delete`, with its objects, when the others are gone.
         let has_come = |progress: &Progress| {
             !matches!(progress, Progress::Waiting | Progress::Condemned | Progress::Left(_))
         };
-        let torn = torn.filter(|one| has_come(&one.progress)).map(|one| one.uid.clone());
+        let torn = torn.filter(|(one, is_watched)| *is_watched || has_come(&one.progress));
+        let torn = torn.map(|(one, _)| one.uid.clone());
         let going = self.members.values().filter(|one| one.is_deleting());
         let is_apart = |uid: &String| self.others.apart.contains(uid);
         let apart = going
