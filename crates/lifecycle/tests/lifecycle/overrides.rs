@@ -378,6 +378,47 @@ fn what_was_skipped_is_done_after_all_when_it_is_retried() {
 }
 
 #[test]
+fn what_a_wave_has_skipped_that_was_gone_past_is_not_retried() {
+    let mut world = World::new(
+        plan([
+            resource(0, "Deployment/a"),
+            resource(1, "ConfigMap/b"),
+            resource(2, "Deployment/c"),
+            resource(3, "ConfigMap/d"),
+        ]),
+        request(),
+    );
+    world.at(500, skip("configmap/b"));
+    hangs(&mut world, "Deployment/c");
+    world.at(60_000, task(Override::Retry, "configmap/b"));
+    world.at(61_000, skip("deployment/c"));
+    let world = ends(
+        world,
+        &format!("{ALL}; skipped: ConfigMap shop/b, Deployment shop/c"),
+        &[
+            "1 Deployment/a Synced Succeeded: a applied",
+            "2 ConfigMap/b Skipped Succeeded: skipped by ann (why); not done",
+            "3 Deployment/c Skipped Succeeded: skipped by ann (why); applied, and not healthy: 0 of 3 ready",
+            "4 ConfigMap/d Synced Running: d applied",
+        ],
+    );
+    let refused = "ConfigMap shop/b cannot be retried now: all of wave 2 was skipped, and wave 3 is at work";
+    assert_eq!(refusals(&world), [refused]);
+}
+
+/// What was only tried has no result in an operation that writes.
+#[test]
+fn where_all_is_skipped_before_the_first_write_nothing_else_has_a_result() {
+    let rescue = hook(Phase::SyncFail, 0, "Job/rescue");
+    let mut world = World::new(plan([resource(0, "ConfigMap/a"), rescue]), request());
+    world.fate("ConfigMap/a", |fate| fate.check = [Reply::Later(2500)].into());
+    world.at(500, skip("configmap/a"));
+    let message = "successfully synced (no more tasks); skipped: ConfigMap shop/a";
+    let world = ends(world, message, &["1 ConfigMap/a Skipped Succeeded: skipped by ann (why); not done: too many requests"]);
+    assert!(world.cluster.audit.is_empty());
+}
+
+#[test]
 fn a_skip_of_a_failed_task_spares_the_attempt() {
     let tasks =
         [hook(Phase::Sync, 0, "Job/bad"), hook(Phase::Sync, 0, "Job/slow"), resource(1, "ConfigMap/c")];

@@ -117,7 +117,9 @@ fn why_not(operation: &Operation, what: Override, id: TaskId) -> Option<String> 
         .map(|why| format!("{name} cannot be {} now: {why}", what.done()))
         .or_else(|| match what {
             Override::Skip | Override::MarkDone => not_passed_over(operation, id, &name, state),
-            Override::Retry => not_retried(operation, id, &name, state),
+            Override::Retry => {
+                not_reached_again(operation, id, &name).or_else(|| not_retried(operation, id, &name, state))
+            }
         })
 }
 
@@ -152,6 +154,17 @@ fn not_passed_over(operation: &Operation, id: TaskId, name: &str, state: &TaskSt
     }
     let is_done = state.progress == Progress::Done && !state.is_unsuccessful();
     is_done.then(|| format!("{name} {}", messages::standing(operation, id, state)))
+}
+
+/// A wave of which all was skipped is gone past without being opened; nothing of it would be done any more.
+fn not_reached_again(operation: &Operation, id: TaskId, name: &str) -> Option<String> {
+    let (index, (current, _)) = operation.wave_of(id).zip(operation.current_wave())?;
+    (index < current).then(|| {
+        let (index, current) = (index.saturating_add(1), current.saturating_add(1));
+        format!(
+            "{name} cannot be retried now: all of wave {index} was skipped, and wave {current} is at work"
+        )
+    })
 }
 
 fn not_retried(operation: &Operation, id: TaskId, name: &str, state: &TaskState) -> Option<String> {

@@ -64,7 +64,9 @@ pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Opt
         Stage::Terminating => operation.termination.is_some().then_some(())?,
         _ => {}
     }
-    if operation.stage == Stage::DryRun && matches!(to, Stage::Finishing { .. }) {
+    // One that writes has no result of what it has only tried, also where nothing was left to be written.
+    let only_tries = operation.header.request.options.dry_run;
+    if only_tries && operation.stage == Stage::DryRun && matches!(to, Stage::Finishing { .. }) {
         record_dry_run(operation);
     }
     operation.stage = to.clone();
