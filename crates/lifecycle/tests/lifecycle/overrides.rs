@@ -414,7 +414,11 @@ fn where_all_is_skipped_before_the_first_write_nothing_else_has_a_result() {
     world.fate("ConfigMap/a", |fate| fate.check = [Reply::Later(2500)].into());
     world.at(500, skip("configmap/a"));
     let message = "successfully synced (no more tasks); skipped: ConfigMap shop/a";
-    let world = ends(world, message, &["1 ConfigMap/a Skipped Succeeded: skipped by ann (why); not done: too many requests"]);
+    let world = ends(
+        world,
+        message,
+        &["1 ConfigMap/a Skipped Succeeded: skipped by ann (why); not done: too many requests"],
+    );
     assert!(world.cluster.audit.is_empty());
 }
 
