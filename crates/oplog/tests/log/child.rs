@@ -5,9 +5,10 @@
 
 use std::env;
 use std::fmt::Display;
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
 
 use tidegate_model::Timestamp;
 use tidegate_oplog::{LogError, Retention};
@@ -176,9 +177,16 @@ pub fn command_of(this: &Path, task: &str, directory: &Path, program: &[&str]) -
     command
 }
 
-/// Runs a command to its end; returns the lines it said.
+/// Runs a command to its end; returns the lines it said. A program that was just copied is busy as long as a process that was
+/// begun meanwhile has the copy open, which is until that is another program.
 pub fn lines(mut command: Command) -> Vec<String> {
-    let output = command.stderr(Stdio::piped()).output().unwrap();
+    command.stderr(Stdio::piped());
+    let output = loop {
+        match command.output() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::yield_now(),
+            ended => break ended.unwrap(),
+        }
+    };
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
