@@ -150,6 +150,10 @@ impl GitServer {
         drop(TcpStream::connect(("127.0.0.1", self.port)));
         if let Some(listening) = self.listening.take() {
             listening.join().unwrap();
+            // A program that another thread begins at this moment has the socket open until it is itself.
+            while TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                thread::yield_now();
+            }
         }
         self.shared.hanging.lock().unwrap().clear();
     }
