@@ -75,9 +75,9 @@ pub(super) fn conditions(
     let mut found = found(seen);
     let is_over = |kind: &str| match kind {
         ROLLOUT => !rolls,
-        WARNING => seen.warning.is_none(),
         HELD => !rolls || matches!(seen.rollout, Rollout::Known { warning: None, .. }),
-        SPEC => unheeded.is_empty(),
+        // What is there still is found anew.
+        WARNING | SPEC => true,
         _ => false,
     };
     if !unheeded.is_empty() {

@@ -92,20 +92,18 @@ async fn a_newer_commit_takes_the_place_of_an_operation_that_waits() {
     served.end().await;
 }
 
+/// A condition of it says so.
+fn says(now: &Application, words: &str) -> Option<()> {
+    now.status.conditions.iter().any(|one| one.message.contains(words)).then_some(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_hook_ends_before() {
     let mut served = waiting(&manifests("2s", "1h"), None).await;
     served.until("web", |now, _| message(now).contains("Job/migrate").then_some(())).await;
     served.commit("web", &manifests("1ms", "1ms"));
     served.compare("web", Level::Forced).await;
-    let said = |now: &Application| {
-        now.status
-            .conditions
-            .iter()
-            .any(|one| one.message.contains("hook Job web/migrate is at work"))
-            .then_some(())
-    };
-    served.until("web", |now, _| said(now)).await;
+    served.until("web", |now, _| says(now, "hook Job web/migrate is at work")).await;
     assert_eq!((served.operations().await.len(), deleted_jobs(&served)), (1, 0));
     let ended = over(&served, 2).await;
     assert_eq!((ended[0].0, ended[1].0), (OperationPhase::Failed, OperationPhase::Succeeded));
@@ -118,14 +116,7 @@ async fn finish_goes_on_to_the_end() {
     let mut served = waiting(&manifests("1ms", "2s"), Some("finish")).await;
     served.commit("web", &manifests("1ms", "1ms"));
     served.compare("web", Level::Forced).await;
-    let said = |now: &Application| {
-        now.status
-            .conditions
-            .iter()
-            .any(|one| one.message.contains("on-new-revision says finish"))
-            .then_some(())
-    };
-    served.until("web", |now, _| said(now)).await;
+    served.until("web", |now, _| says(now, "on-new-revision says finish")).await;
     let ended = over(&served, 2).await;
     assert!(ended.iter().all(|(phase, _)| *phase == OperationPhase::Succeeded), "{ended:#?}");
     served.end().await;
