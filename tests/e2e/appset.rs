@@ -353,6 +353,11 @@ fn what_is_wrong_with_steps_and_orders_says_what_to_do() {
     annotated("\"tidegate.dev/max-deletions\":\"abc\"");
     let ran = bench.run(&PLAN).expect_code(2);
     assert!(ran.err.contains("annotation tidegate.dev/max-deletions: \"abc\" is no number"), "{ran:?}");
+    // And what would keep Applications from being updated.
+    let ignoring = "\"spec\":{\"ignoreApplicationDifferences\":[{\"jqPathExpressions\":[\".spec[\"]}],";
+    bench.write("sets/fleet.yaml", written.replacen("\"spec\":{", ignoring, 1));
+    let ran = bench.run(&PLAN).expect_code(2);
+    assert!(ran.err.contains("spec.ignoreApplicationDifferences: ") && ran.err.contains(".spec["), "{ran:?}");
     // What has no effect is said, and no error.
     annotated("\"tidegate.dev/deletion-sync\":\"steps: []\"");
     let ran = bench.run(&PLAN).expect_code(0);

@@ -149,9 +149,13 @@ fn what_the_service_decides_for_all_sets_counts_in_what_would_change() {
     assert_eq!(plan["removal"]["deletion"]["steps"], json!([]), "{plan:#}");
     assert!(plan["removal"]["held"]["b"].as_str().unwrap().contains("policy does not allow"), "{plan:#}");
     assert_eq!(plan["rollout"], Value::Null);
+    // What the policy leaves alone is not as it is generated, and that is said.
+    bench.write("apps/fleet.yaml", set(&[("a", "c", &first)], ""));
+    let explained = || bench.run(&["appset", "explain", "fleet"]).expect_code(0).out;
+    let left = "2 of its 2 Applications are left as they are: a: it is not as generated, and the policy does not allow to update it; b: it is not generated any more";
+    assert!(std::iter::repeat_with(explained).take(3000).any(|told| told.contains(left)), "{}", explained());
     // That it is so is said where people look, too.
     bench.write("apps/fleet.yaml", set(&[("a", "a", &first)], "").replacen("spec:\n", steps, 1));
-    let explained = || bench.run(&["appset", "explain", "fleet"]).expect_code(0).out;
     let found = std::iter::repeat_with(explained).take(3000).any(|told| told.contains("are switched off"));
     assert!(found, "{}", explained());
     crate::fleet::Fleet::end(serving);

@@ -237,6 +237,28 @@ fn a_new_commit_is_rolled_out_in_the_same_order() {
     serving.finish().expect_code(0);
 }
 
+/// Nothing syncs it before there is something new, so it is said.
+#[test]
+fn what_was_changed_after_a_rollout_is_named() {
+    let served = Served::new(STEPS, FIVE);
+    let serving = served.serve();
+    served.until(|set| are_healthy(set, 5));
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+    let other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: is-ready, namespace: qa-a}\ndata: {version: '9.9'}\n";
+    served.bench.write("other.yaml", other);
+    served.bench.run(&["sync", "other.yaml", "--app", "other", "--sim"]).expect_code(0);
+    let serving = served.serve();
+    let told = served.until_explained("not as deployed any more");
+    assert!(told.contains("any more: qa-a; `tidegate app diff qa-a` shows"), "{told}");
+    served.bench.run(&["app", "sync", "qa-a"]).expect_code(0);
+    let explain = || served.bench.run(&["appset", "explain", "fleet"]).expect_code(0).out;
+    assert!(std::iter::repeat_with(explain).take(3000).any(|told| !told.contains("not as deployed")));
+    assert_eq!(served.operations("dev-a").len(), 1);
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
 #[test]
 fn a_step_with_max_update_0_waits_for_people() {
     let steps = STEPS.replace("values: [qa]}]", "values: [qa]}]\n          maxUpdate: 0");
@@ -265,8 +287,10 @@ fn the_operation_is_named_that_keeps_a_step_from_going_on() {
     served.bench.run(&["app", "sync", "qa-a", "--async"]).expect_code(0);
     let begun = std::iter::repeat_with(|| served.operations("qa-a")).take(3000).find(|all| !all.is_empty());
     let id = begun.unwrap()[0]["id"].as_str().unwrap().to_owned();
-    served.bench.run(&["appset", "approve", "fleet"]).expect_code(0);
+    served.bench.run(&["appset", "approve", "fleet", "--reason", "CHG-7"]).expect_code(0);
     let told = served.until_explained("is at work on it");
+    let status = served.bench.run(&["appset", "status", "fleet"]).expect_code(0).out;
+    assert!(status.contains("approved by tester (CHG-7)"), "{status}");
     assert!(told.contains(&format!("its sync has not begun; operation {id} is at work on it")), "{told}");
     serving.signal("TERM");
     serving.finish().expect_code(0);
@@ -286,6 +310,7 @@ fn a_member_that_fails_keeps_the_next_step_closed_until_somebody_sees_to_it() {
     served.bench.run(&[&["appset", "skip", "fleet"], &reason[..]].concat()).expect_code(0);
     served.until(|set| are_healthy(set, 5));
     assert_eq!(served.operations("prod-b").len(), 1);
+    served.until_explained("`tidegate appset retry argocd/fleet`, without --app and --step, begins it again");
     serving.signal("TERM");
     serving.finish().expect_code(0);
 }

@@ -323,6 +323,12 @@ impl Changes {
         })
     }
 
+    /// Why Applications stay as they are though they are not as they are generated, and nothing is wrong, by their names.
+    pub fn left_alone(&self) -> impl Iterator<Item = (&str, &Left)> {
+        let stays = |left: &Left| matches!(left, Left::NotUpdated | Left::Kept | Left::NotSure(_));
+        self.left.iter().filter(move |(_, left)| stays(left)).map(|(name, left)| (name.as_str(), left))
+    }
+
     /// What the conditions of the set say of it: why nothing was generated, or what is wrong with the set, or else with the
     /// last of its Applications that are refused, and how many more there are.
     pub fn failure(&self) -> Option<Failure> {

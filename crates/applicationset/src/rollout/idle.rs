@@ -42,11 +42,15 @@ pub fn how(set: &ApplicationSet, last: Option<&Rollout>, options: &Options) -> S
         );
     };
     let message = last.outcome.as_ref().map(|outcome| outcome.message.as_str()).unwrap_or_default();
-    let then = match is_left_to_do(last) {
-        true => format!("`tidegate appset retry {name}`, without --app and --step, begins it again"),
-        false => "another one begins by itself when there are other targets, and `tidegate app sync NAME` deploys one of its Applications once more".to_owned(),
-    };
+    let then = again(set, last).unwrap_or_else(|| "another one begins by itself when there are other targets, and `tidegate app sync NAME` deploys one of its Applications once more".to_owned());
     format!("its last progressive sync is over ({message}); {then}")
+}
+
+/// How a progressive sync that has ended is begun again; `None`, where it has brought all to their targets.
+pub fn again(set: &ApplicationSet, last: &Rollout) -> Option<String> {
+    let name = full_name(set);
+    let how = || format!("`tidegate appset retry {name}`, without --app and --step, begins it again");
+    is_left_to_do(last).then(how)
 }
 
 /// Whether a progressive sync that has ended can be begun again: it has not brought all to their targets. `None`, where there

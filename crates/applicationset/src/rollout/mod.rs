@@ -25,7 +25,7 @@ use crate::policy::rolling_steps;
 use crate::status::{Failure, Reason, Rollout as Told};
 use crate::steps::{InvalidStep, steps};
 pub use extras::{InvalidExtras, OwnCases, ROLLOUT_ANNOTATION};
-pub use idle::{Idle, how, why_not_again};
+pub use idle::{Idle, again, how, why_not_again};
 pub use targets::Targets;
 
 /// Who begins rollouts, as the log and the Applications have it.

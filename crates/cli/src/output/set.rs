@@ -129,7 +129,10 @@ fn progress(view: &RolloutView, width: Option<u16>) -> Text {
             healthy,
             at_once,
             step.gates.join(", "),
-            step_status(step.status).to_owned(),
+            match &step.approved {
+                Some(by) => format!("{}, approved by {}", step_status(step.status), one_line(by)),
+                None => step_status(step.status).to_owned(),
+            },
         ]
     });
     let mut text = heading("Rollout", &view.message, view.paused.as_deref());

@@ -102,7 +102,7 @@ impl fmt::Display for Explanation {
 }
 
 /// The names in a row; of many the first few, and how many more there are.
-pub(crate) fn enumerate(names: &[&str]) -> String {
+pub fn enumerate(names: &[&str]) -> String {
     let named = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {
         0 => named,

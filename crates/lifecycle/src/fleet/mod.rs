@@ -8,12 +8,12 @@ mod said;
 mod select;
 
 pub use calls::Calls;
-pub use explain::Explanation;
+pub use explain::{Explanation, enumerate};
 pub use milestone::{Milestone, MilestoneReason};
 pub use said::{Said, Scope};
 pub use select::{
     Assignment, Expression, InvalidMaxUpdate, InvalidOperator, Labels, MaxUpdate, Operator, assign,
 };
 
-pub(crate) use explain::{applications, enumerate, longest_first, step_name, step_of, words};
+pub(crate) use explain::{applications, longest_first, step_name, step_of, words};
 pub(crate) use select::count;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, OperationId, Timestamp};
 
 use super::messages;
-use super::request::OnFailure;
-use super::state::{End, Outcome, Progress, Rollout, Stage, State};
+use super::request::{OnFailure, Target};
+use super::state::{End, Member, Outcome, Progress, Rollout, Stage, State};
 use super::status::MemberStatus;
 use crate::fleet::{Said, count, enumerate, words};
 
@@ -87,6 +87,9 @@ pub struct StepView {
     /// What opens it.
     #[serde(default)]
     pub gates: Vec<String>,
+    /// Who has approved it, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<String>,
     /// How long it may take, in seconds; absent: as long as it takes.
     #[serde(default)]
     pub deadline_seconds: Option<u64>,
@@ -115,7 +118,7 @@ pub struct MemberView {
     pub step: String,
     /// Why it has that status.
     pub message: String,
-    /// What it is brought to.
+    /// What it is brought to; of one that was rolled back, what it has again.
     pub target_revisions: Vec<String>,
     /// Since when it has that status.
     pub last_transition_time: Timestamp,
@@ -149,13 +152,20 @@ pub fn view(state: &State) -> Option<RolloutView> {
                 status: member.status(),
                 step: member.place.step.map_or_else(|| "-1".to_owned(), |step| number(step).to_string()),
                 message: messages::of_member(member),
-                target_revisions: member.target.revisions.clone(),
+                target_revisions: has_or_gets(member).revisions.clone(),
                 last_transition_time: member.since,
                 operation: member.progress.operation(),
                 also: member.place.also.iter().map(|step| number(*step)).collect(),
             })
             .collect(),
     })
+}
+
+/// What a member is brought to; of one that was rolled back, what it has again.
+fn has_or_gets(member: &Member) -> &Target {
+    let back =
+        matches!(member.progress, Progress::RolledBack { .. }).then_some(member.before.as_ref()).flatten();
+    back.map_or(&member.target, |before| &before.target)
 }
 
 /// Where it stands, or why it ended, in words.
@@ -176,6 +186,7 @@ fn step_view(rollout: &Rollout, step: u32) -> StepView {
         members: count(rollout.members_of(step)),
         max_update: (budget < u32::MAX).then_some(budget),
         gates: state.step.gates.clone(),
+        approved: state.approved.as_ref().map(Said::words),
         deadline_seconds: state.step.deadline.map(|deadline| deadline.as_secs()),
         max_failures: state.step.max_failures,
         on_failure: state.step.on_failure,

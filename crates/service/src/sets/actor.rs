@@ -114,6 +114,8 @@ pub(crate) struct SetState {
     wrong: Vec<Wrong>,
     /// Applications that are refused, and why.
     refused: BTreeMap<String, String>,
+    /// Applications that are not as they are generated, and stay so, and why.
+    left_alone: BTreeMap<String, String>,
     /// Its Applications, as they were when the last change of one was told.
     members: BTreeMap<String, Arc<Application>>,
     /// It is gone, or about to go: nobody is told of it any more.
@@ -177,6 +179,7 @@ impl Actor for ApplicationSetActor {
             failure: None,
             wrong: Vec::new(),
             refused: BTreeMap::new(),
+            left_alone: BTreeMap::new(),
             members: BTreeMap::new(),
             is_released: false,
             wake: Wake::Reconcile,
@@ -391,6 +394,8 @@ impl SetState {
             self.known_refused = Arc::new(all.refused.clone());
         }
         self.told_by = is_unsettled.then_some(now + TOLD_WITHIN);
+        self.left_alone =
+            changes.left_alone().map(|(name, why)| (name.to_owned(), why.to_string())).collect();
         self.refused = changes.refused().map(|(name, why)| (name.to_owned(), why.to_string())).collect();
         (self.generated, self.failure, self.wrong) = (generated, failure, changes.wrong);
         if changes.order != Order::AllAtOnce {

@@ -1,5 +1,6 @@
 //! ApplicationSets in files, and what they generate.
 
+use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tidegate_applicationset::policy;
+use tidegate_applicationset::rollout::Targets;
 use tidegate_applicationset::unheeded::unheeded;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_generate::{Generated, Options, Outcome, Problem, generate};
@@ -95,8 +97,22 @@ impl Files {
         for passed in &generated.passed {
             printer.warn(&format!("ApplicationSet {name}: {}: {}", passed.place, passed.reason));
         }
+        if set.spec.template_patch.is_some() {
+            let all = generated.applications.iter().flat_map(|made| made.application.unknown_fields());
+            let fields: Vec<String> = all.collect::<BTreeSet<String>>().into_iter().collect();
+            if !fields.is_empty() {
+                let fields = fields.join(", ");
+                printer.warn(&format!(
+                    "ApplicationSet {name}: these fields of its Applications have no effect: {fields}"
+                ));
+            }
+        }
         let refused = generated.refused.iter().map(|refusal| format!("ApplicationSet {name} {refusal}"));
-        let refused = refused.collect();
+        let ignored = Targets::of(set).err().into_iter().flatten();
+        let ignored = ignored.map(|wrong| {
+            format!("ApplicationSet {name}: spec.ignoreApplicationDifferences: {wrong}. No Application is updated before that is mended")
+        });
+        let refused = refused.chain(ignored).collect();
         Ok((generated, refused))
     }
 }

@@ -1,23 +1,31 @@
 //! What people are told of a set.
 
 use tidegate_application::operation;
+use tidegate_application::sources::revisions;
 use tidegate_applicationset::ownership::{Owner, owner};
+use tidegate_applicationset::policy::is_progressive;
+use tidegate_applicationset::rollout::again;
+use tidegate_applicationset::status::Rollout;
 use tidegate_applicationset::unheeded::unheeded;
-use tidegate_lifecycle::fleet::Explanation;
+use tidegate_lifecycle::fleet::{Explanation, enumerate};
 use tidegate_lifecycle::operation::{concurrency_group, is_known_gate};
-use tidegate_lifecycle::rollout::{MemberStatus, RolloutView, StepStatus};
+use tidegate_lifecycle::rollout::{MemberStatus, Progress, RolloutView, State, StepStatus};
 use tidegate_lifecycle::{rollout, teardown};
+use tidegate_model::argo::SyncStatusCode;
 
 use super::SetState;
 use crate::sets::standing::member;
 use crate::sets::wishes::SetExplanation;
+
+/// So many Applications are named that are left as they are.
+const NAMED_MAX: usize = 5;
 
 impl SetState {
     /// How it stands, and why.
     pub(super) async fn explained(&self) -> SetExplanation {
         let now = self.now();
         let rollout = self.own_rollout();
-        let rollout_view = rollout.and_then(rollout::view);
+        let rollout_view = rollout.and_then(|state| self.viewed(state));
         let teardown = self.teardowns.last.as_ref().filter(|_| self.teardowns.running.is_some());
         let explanation = match (teardown, rollout) {
             (Some(teardown), _) => Some(teardown::explain(teardown, now)),
@@ -25,6 +33,7 @@ impl SetState {
                 let mut explanation = rollout::explain(rollout, now);
                 explanation.warnings.extend(self.undefined_gates(rollout_view.as_ref()).await);
                 self.name_operations(rollout_view.as_ref(), &mut explanation);
+                self.say_what_is_left(rollout, &mut explanation);
                 Some(explanation)
             }
             (None, None) => None,
@@ -36,7 +45,11 @@ impl SetState {
             (None, Some(failure), Some(explanation)) => format!("{explanation}; {}", failure.message),
             (None, None, Some(explanation)) => explanation.to_string(),
             (None, None, None) if self.generated.is_none() => "it was not looked at yet".to_owned(),
-            (None, None, None) => format!("its {owned} Applications are as they are generated"),
+            (None, None, None) if self.begins_to_roll() => {
+                "its progressive sync begins when it is known which revisions its Applications are brought to"
+                    .to_owned()
+            }
+            (None, None, None) => self.as_generated(owned),
         };
         let unheeded = unheeded(&self.set, &self.shared.options);
         let line = unheeded.iter().fold(line, |line, one| format!("{line}; {one}"));
@@ -54,6 +67,37 @@ impl SetState {
 }
 
 impl SetState {
+    /// How a rollout stands; of one that is over, with those of its Applications that are still there.
+    fn viewed(&self, state: &State) -> Option<RolloutView> {
+        let mut view = rollout::view(state)?;
+        if state.is_finished() {
+            view.members.retain(|one| self.members.contains_key(&one.application));
+            for (number, step) in (1_u32..).zip(&mut view.steps) {
+                let number = number.to_string();
+                let left = view.members.iter().filter(|one| one.step == number).count();
+                step.members = u32::try_from(left).unwrap_or(u32::MAX);
+            }
+        }
+        Some(view)
+    }
+
+    /// Whether a progressive sync is still to be asked for.
+    fn begins_to_roll(&self) -> bool {
+        is_progressive(&self.set, &self.shared.options) && self.rollouts.settled == Rollout::Unknown
+    }
+
+    /// That its Applications are as they are generated; or which are not, and why they stay so.
+    fn as_generated(&self, owned: usize) -> String {
+        if self.left_alone.is_empty() {
+            return format!("its {owned} Applications are as they are generated");
+        }
+        let shown = self.left_alone.iter().take(NAMED_MAX).map(|(name, why)| format!("{name}: {why}"));
+        let shown = shown.collect::<Vec<_>>().join("; ");
+        let more = self.left_alone.len().saturating_sub(NAMED_MAX);
+        let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+        format!("{} of its {owned} Applications are left as they are: {shown}{more}", self.left_alone.len())
+    }
+
     /// Says of each Application that is Pending which other operation is at work on it: its sync begins after that.
     fn name_operations(&self, view: Option<&RolloutView>, explanation: &mut Explanation) {
         let members = view.map(|view| view.members.as_slice()).unwrap_or_default();
@@ -67,6 +111,30 @@ impl SetState {
             let awaited = explanation.awaited.iter_mut().filter(|awaited| awaited.what == what);
             awaited
                 .for_each(|awaited| awaited.why.push_str(&format!("; operation {other} is at work on it")));
+        }
+    }
+
+    /// Says of a rollout that is over how it is begun again, and which of its Applications were changed since: nothing syncs
+    /// these before there are other targets.
+    fn say_what_is_left(&self, state: &State, explanation: &mut Explanation) {
+        let Some(rollout) = state.rollout().filter(|_| state.is_finished()) else { return };
+        if is_progressive(&self.set, &self.shared.options) {
+            explanation.next = again(&self.set, rollout);
+        }
+        let drifted = rollout.members.iter().filter(|(name, member)| {
+            let sync = self.members.get(*name).and_then(|live| live.status.sync.as_ref());
+            matches!(member.progress, Progress::Healthy { .. })
+                && sync.is_some_and(|sync| {
+                    sync.status == SyncStatusCode::OutOfSync
+                        && revisions(&sync.revision, &sync.revisions) == member.target.revisions
+                })
+        });
+        let drifted: Vec<&str> = drifted.map(|(name, _)| name.as_str()).collect();
+        if let Some(first) = drifted.first() {
+            let named = enumerate(&drifted);
+            explanation.warnings.push(format!(
+                "not as deployed any more: {named}; `tidegate app diff {first}` shows what was changed, and `tidegate app sync {first}` deploys it once more"
+            ));
         }
     }
 
