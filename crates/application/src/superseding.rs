@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{
     Application, ConditionType, OperationRequest, OperationState, Retry, SyncStatus, SyncStatusCode,
 };
-use tidegate_model::{ClaimHolder, IfTaken, OperationPhase, SafePoint, Timestamp, UNBEGUN};
+use tidegate_model::{ClaimHolder, IfTaken, OperationId, OperationPhase, SafePoint, Timestamp, UNBEGUN};
 
 use crate::operation::{self, Progress};
 use crate::sources::{Sources, revisions};
@@ -253,9 +253,17 @@ pub enum Decision {
     },
 }
 
-/// What becomes of the operation under way, after a comparison, whose outcome is in the status. `is_held`: sync windows let
-/// nothing begin now that nobody asked for.
-pub fn decide(application: &Application, is_held: bool, now: Timestamp) -> Decision {
+/// What a decision goes by besides the application.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given {
+    /// Sync windows let nothing begin now that nobody asked for.
+    pub is_held: bool,
+    /// The newest revisions have the very manifests that the operation deploys: what differs is not the application's.
+    pub is_same: bool,
+}
+
+/// What becomes of the operation under way, after a comparison, whose outcome is in the status.
+pub fn decide(application: &Application, given: Given, now: Timestamp) -> Decision {
     let Some(current) = &application.operation else { return Decision::GoOn };
     if operation::id(current).is_none() || operation::cascade(current).is_some() || application.is_deleting()
     {
@@ -265,7 +273,7 @@ pub fn decide(application: &Application, is_held: bool, now: Timestamp) -> Decis
     if let Some(next) = next.as_ref().filter(|next| !next.is_retry) {
         return of_person(next);
     }
-    let decided = of_newer(application, current, is_held, now);
+    let decided = of_newer(application, current, given, now);
     match (decided, next) {
         (decided @ Decision::Supersede { .. }, _) => decided,
         (_, Some(retry)) => {
@@ -299,13 +307,9 @@ fn newer<'a>(application: &'a Application, current: &OperationRequest) -> Option
 }
 
 /// A newer revision supersedes what was begun without being asked, if nobody says otherwise.
-fn of_newer(
-    application: &Application,
-    current: &OperationRequest,
-    is_held: bool,
-    now: Timestamp,
-) -> Decision {
-    let Some(newest) = newer(application, current) else { return Decision::GoOn };
+fn of_newer(application: &Application, current: &OperationRequest, given: Given, now: Timestamp) -> Decision {
+    let newest = newer(application, current).filter(|_| !given.is_same);
+    let Some(newest) = newest else { return Decision::GoOn };
     if automated(application).is_none() || running::is_of_rollout(current) {
         return Decision::GoOn;
     }
@@ -320,7 +324,7 @@ fn of_newer(
         Ok(_) if !current.initiated_by.automated => return waits("somebody asked for that"),
         Ok(_) => {}
     }
-    if is_held {
+    if given.is_held {
         return waits("sync windows keep it from being synced by itself");
     }
     // Where the newest changes nothing, the older one is not wanted either, and the hooks are to run all the same.
@@ -334,6 +338,15 @@ fn of_newer(
 fn short(revisions: &[String]) -> String {
     let short = |one: &String| one.chars().take(SHORT).collect::<String>();
     revisions.iter().map(short).collect::<Vec<_>>().join(" ")
+}
+
+/// The sources and revisions that an operation deploys which a newer revision may supersede.
+pub fn at_stake(application: &Application) -> Option<(OperationId, Sources, Vec<String>)> {
+    let current = application.operation.as_ref().filter(|current| current.initiated_by.automated)?;
+    let id = operation::id(current)?;
+    let of = operation::sources(application, current).ok()?;
+    let revisions = operation::revisions(current, &of).ok()?;
+    Some((id, of, revisions))
 }
 
 /// Another attempt of an operation whose policy says `retry.refresh` takes the newest revision of the same sources: it comes

@@ -6,8 +6,8 @@ use tidegate_application::comparison::take_in as compare;
 use tidegate_application::operation::{self, ID_REMARK, Progress, take_in};
 use tidegate_application::refresh::Level;
 use tidegate_application::superseding::{
-    Busy, Decision, POLICY_REMARK, SUPERSEDES_REMARK, awaits_retry, decide, is_request, next, of_writer,
-    receive, refresh_retry, take_policy, was_superseded,
+    Busy, Decision, Given, POLICY_REMARK, SUPERSEDES_REMARK, awaits_retry, decide, is_request, next,
+    of_writer, receive, refresh_retry, take_policy, was_superseded,
 };
 use tidegate_model::argo::{Application, OperationRequest, SyncStatusCode as Code};
 use tidegate_model::{HealthStatus::Healthy, IfTaken, OperationPhase, SafePoint};
@@ -61,7 +61,11 @@ fn ended(app: &mut Application, phase: OperationPhase, message: &str) {
 
 /// `supersede` with what takes its place, `finish` with why it waits, or nothing.
 fn decided(app: &Application, is_held: bool) -> String {
-    match decide(app, is_held, at(6)) {
+    given(app, Given { is_held, ..Given::default() })
+}
+
+fn given(app: &Application, given: Given) -> String {
+    match decide(app, given, at(6)) {
         Decision::GoOn => String::new(),
         Decision::Finish(why) => format!("finish: {why}"),
         Decision::Supersede { by, when, .. } => format!("supersede {when:?}: {by}"),
@@ -161,6 +165,16 @@ fn a_newer_revision() {
     let mut idle = at_work(automated());
     idle.operation = None;
     assert_eq!(decided(&idle, false), "");
+}
+
+#[test]
+fn a_newer_revision_with_the_same_manifests_is_nothing_newer() {
+    let same = Given { is_same: true, ..Given::default() };
+    let mut app = at_work(automated());
+    assert_eq!(given(&app, same), "");
+    // What somebody asks for is another matter.
+    receive(&mut app, asked("c9"), (IfTaken::Supersede, false), at(6)).unwrap();
+    assert_eq!(given(&app, same), "supersede Waiting: another sync of ann (revision c9)");
 }
 
 #[test]

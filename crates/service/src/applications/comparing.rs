@@ -7,19 +7,19 @@ use futures_util::StreamExt as _;
 use tidegate_application::comparison::{self, Outcome, Resource};
 use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
-use tidegate_application::{automated, operation};
+use tidegate_application::{automated, operation, superseding};
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_executor::effects::{self, NO_OPERATION, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
 use tidegate_model::{
-    Action, Gvk, HealthStatus, Mandate, Object, ObjectKey, Plan, Severity, SyncRequest, Timestamp, Warning,
-    annotations,
+    Action, Digest, Gvk, HealthStatus, Mandate, Object, ObjectKey, OperationId, Plan, Severity, SyncRequest,
+    Timestamp, Warning, annotations,
 };
 use tidegate_oplog::Known;
 use tidegate_planner::{all_images, own_wave};
-use tidegate_source::Address;
+use tidegate_source::{Address, Purpose};
 
 use super::admission::{admit, refuse_hooks, refuse_resources, signed};
 use super::manifests::{Made, purpose};
@@ -47,6 +47,8 @@ pub(crate) struct Compared {
     pub moved: Vec<Address>,
     /// What the next one may go by.
     pub memory: Memory,
+    /// The operation under way, where the revisions that were compared have the very manifests that it deploys.
+    pub same: Option<OperationId>,
 }
 
 struct Failed {
@@ -70,11 +72,11 @@ pub(crate) async fn compare(
     application: &Application,
     (level, memory): (Level, Memory),
 ) -> Compared {
-    let mut comparison = Comparison { shared, application, level, memory, moved: Vec::new() };
+    let mut comparison = Comparison { shared, application, level, memory, moved: Vec::new(), same: None };
     let compared = comparison.make().await;
-    let Comparison { memory, moved, .. } = comparison;
+    let Comparison { memory, moved, same, .. } = comparison;
     match compared {
-        Ok((outcome, objects)) => Compared { outcome, objects: Some(objects), moved, memory },
+        Ok((outcome, objects)) => Compared { outcome, objects: Some(objects), moved, memory, same },
         Err(Failed { kind, revisions, message }) => {
             let seen = match kind {
                 ConditionType::ComparisonError => look(shared, application).await,
@@ -82,7 +84,7 @@ pub(crate) async fn compare(
             };
             let objects = (!seen.is_empty()).then(|| seen.iter().map(|one| named(&one.status)).collect());
             let outcome = Outcome::Failed { revisions, kind, message, seen };
-            Compared { outcome, objects, moved, memory: Memory::default() }
+            Compared { outcome, objects, moved, memory: Memory::default(), same: None }
         }
     }
 }
@@ -137,6 +139,7 @@ struct Comparison<'a> {
     level: Level,
     memory: Memory,
     moved: Vec<Address>,
+    same: Option<OperationId>,
 }
 
 impl Comparison<'_> {
@@ -194,6 +197,7 @@ impl Comparison<'_> {
         let known = recorded::inventory(shared, &request).await;
         let purpose = purpose(application, &namespace);
         let keys = shared.manifests.keys(sources, revisions, purpose.clone()).await?;
+        self.same = self.deploying(revisions, &keys, &purpose).await;
         let asked = Asked { request: &request, known: None, manifests: &keys, user: &mandate.user };
         let known = self.memory.known(known, level, &asked);
         let asked = Asked { known: known.as_ref(), ..asked };
@@ -218,6 +222,21 @@ impl Comparison<'_> {
         let found = Arc::new(found);
         self.memory.keep(&asked, mark, &found, &shared.rules);
         Ok(found)
+    }
+
+    /// The operation under way that deploys the manifests with these keys, of other revisions than are compared.
+    async fn deploying(
+        &self,
+        compared: &[String],
+        keys: &[Digest],
+        purpose: &Purpose,
+    ) -> Option<OperationId> {
+        let (id, sources, revisions) = superseding::at_stake(self.application)?;
+        if revisions == compared {
+            return None;
+        }
+        let deployed = self.shared.manifests.keys(&sources, &revisions, purpose.clone()).await;
+        deployed.is_ok_and(|deployed| deployed == keys).then_some(id)
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct With {
 impl AppState {
     pub(super) fn compared(&mut self, compared: Compared, with: With) {
         self.comparing = false;
-        let Compared { outcome, objects, moved, memory } = compared;
+        let Compared { outcome, objects, moved, memory, same } = compared;
         self.memory = memory;
         if with.ended != self.ended || self.application.operation.is_some() {
             // What it has written may be told of later.
@@ -53,6 +53,7 @@ impl AppState {
         comparison::take_in(&mut self.application, outcome, with.level, now);
         // Its branch means what was compared just now.
         self.found = None;
+        self.superseding.same = same;
         (self.deployments.evidence, self.deployments.is_compared) = (with.deployed, true);
     }
 
@@ -97,7 +98,7 @@ impl AppState {
             let compared = Box::new(comparing.unwrap_or_else(|fault| {
                 let message = format!("comparing it met a fault: {fault}");
                 let outcome = Outcome::failed(ConditionType::UnknownError, message);
-                Compared { outcome, objects: None, moved: Vec::new(), memory: Memory::default() }
+                Compared { outcome, objects: None, moved: Vec::new(), memory: Memory::default(), same: None }
             }));
             drop(actor.send_message(AppMessage::Compared { compared, with, began }));
         });

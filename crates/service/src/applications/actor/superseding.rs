@@ -3,7 +3,7 @@
 use ractor::ActorRef;
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::refresh::Level;
-use tidegate_application::superseding::{self, Decision, NOT_TAKEN, POLICY_REMARK, WAITING};
+use tidegate_application::superseding::{self, Decision, Given, NOT_TAKEN, POLICY_REMARK, WAITING};
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{OperationId, Timestamp};
 
@@ -18,6 +18,8 @@ pub(super) struct Superseding {
     ending: Option<OperationId>,
     /// What its operation does that is not broken off.
     in_the_way: Option<String>,
+    /// The operation whose very manifests the revisions have that were compared last.
+    pub(super) same: Option<OperationId>,
 }
 
 impl AppState {
@@ -56,9 +58,10 @@ impl AppState {
         if self.problem.is_none() {
             superseding::refresh_retry(&mut self.application);
         }
-        let is_held = self.application.operation.is_some()
-            && self.shared.windows(&self.application).held(false, now).is_some();
-        let decided = superseding::decide(&self.application, is_held, now);
+        let current = self.application.operation.as_ref();
+        let is_held = current.is_some() && self.shared.windows(&self.application).held(false, now).is_some();
+        let is_same = current.and_then(operation::id).is_some_and(|id| self.superseding.same == Some(id));
+        let decided = superseding::decide(&self.application, Given { is_held, is_same }, now);
         let words = match &decided {
             Decision::GoOn => None,
             Decision::Finish(why) => Some(why.clone()),
@@ -78,7 +81,7 @@ impl AppState {
     pub(super) async fn supersede(&mut self, myself: &ActorRef<AppMessage>, decided: Decision) {
         let current = self.application.operation.as_ref().and_then(operation::id);
         let (Decision::Supersede { by, when, .. }, Some(id)) = (decided, current) else {
-            self.superseding = Superseding::default();
+            (self.superseding.ending, self.superseding.in_the_way) = (None, None);
             return;
         };
         if self.superseding.ending == Some(id) {

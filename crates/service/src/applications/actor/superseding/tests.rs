@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use tidegate_application::refresh::Level;
-use tidegate_application::superseding::{NOT_TAKEN, POLICY_REMARK, SUPERSEDES_REMARK, receive};
+use tidegate_application::superseding::{
+    NOT_TAKEN, POLICY_REMARK, SUPERSEDES_REMARK, receive, waiting as waits,
+};
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{ClaimHolder, IfTaken, OperationPhase, SafePoint};
 use tokio::sync::oneshot;
@@ -89,6 +91,24 @@ async fn a_newer_commit_takes_the_place_of_an_operation_that_waits() {
     };
     let told = served.until("web", |now, _| is_told(now)).await;
     assert_eq!(told.operation.remark(SUPERSEDES_REMARK), Some(first.to_string().as_str()));
+    served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_commit_that_changes_nothing_of_it_leaves_it_alone() {
+    let mut served = waiting(&manifests("1ms", "1h"), None).await;
+    served.until("web", |now, _| message(now).contains("Deployment/web").then_some(())).await;
+    let at = |now: &Application| now.status.sync.as_ref().map(|sync| sync.revision.clone());
+    let elsewhere = served.commit("elsewhere", "");
+    served.compare("web", Level::Forced).await;
+    served
+        .until("web", |now, _| (at(now).as_ref() == Some(&elsewhere)).then(|| assert_eq!(waits(now), None)))
+        .await;
+    let changed = served.commit("web", &manifests("1ms", "1ms"));
+    served.compare("web", Level::Forced).await;
+    let ended = over(&served, 2).await;
+    assert!(ended[0].1.ends_with(&format!("superseded by another sync (revision {changed})")), "{ended:?}");
+    assert_eq!(ended[1].0, OperationPhase::Succeeded);
     served.end().await;
 }
 
