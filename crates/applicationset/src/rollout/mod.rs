@@ -9,7 +9,7 @@ mod targets;
 
 use std::collections::BTreeMap;
 
-use tidegate_lifecycle::fleet::{Labels, assign};
+use tidegate_lifecycle::fleet::{Labels, assign, enumerate};
 use tidegate_lifecycle::rollout::{
     Deployed, End, Input, MemberSpec, MemberStatus as Word, Options as Cases, Progress, Request, Rollout,
     State, Step, Target, condition, decide, evolve, follow, overdue, view,
@@ -30,8 +30,6 @@ pub use targets::Targets;
 
 /// Who begins rollouts, as the log and the Applications have it.
 pub const BY: &str = "applicationset-controller";
-/// So many names are told of Applications that are waited for.
-const NAMES_MAX: usize = 5;
 
 /// How an Application stands, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -110,7 +108,7 @@ pub fn request<'a>(
         });
     }
     if !unresolved.is_empty() {
-        return Err(NotAsked::Unresolved(some_of(&unresolved)));
+        return Err(NotAsked::Unresolved(enumerate(&unresolved)));
     }
     let of_targets = selected(&steps, &members).map(|member| (member.name.as_str(), &member.target));
     let identity = targets::identity(of_targets);
@@ -128,13 +126,6 @@ pub fn request<'a>(
 /// A set as the log names it: `namespace/name`.
 pub fn full_name(set: &ApplicationSet) -> String {
     format!("{}/{}", set.metadata.home(), set.metadata.name)
-}
-
-/// The first few of some names.
-fn some_of(names: &[&str]) -> String {
-    let more = names.len().saturating_sub(NAMES_MAX);
-    let told = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
-    if more == 0 { told } else { format!("{told} and {more} more") }
 }
 
 /// The members that some step selects.

@@ -163,9 +163,10 @@ pub fn view(state: &State) -> Option<RolloutView> {
 
 /// What a member is brought to; of one that was rolled back, what it has again.
 fn has_or_gets(member: &Member) -> &Target {
-    let back =
-        matches!(member.progress, Progress::RolledBack { .. }).then_some(member.before.as_ref()).flatten();
-    back.map_or(&member.target, |before| &before.target)
+    match (&member.progress, &member.before) {
+        (Progress::RolledBack { .. }, Some(before)) => &before.target,
+        _ => &member.target,
+    }
 }
 
 /// Where it stands, or why it ended, in words.
