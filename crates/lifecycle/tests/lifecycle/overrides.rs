@@ -6,7 +6,7 @@ use tidegate_model::{
 };
 
 use crate::build::*;
-use crate::world::{Change, Reply, World, seen};
+use crate::world::{Change, Dice, Reply, World, seen};
 
 fn about(what: Override, scope: Scope) -> Input {
     Input::Override { what, scope, by: "ann".into(), reason: "why".into() }
@@ -165,6 +165,35 @@ fn a_hook_that_is_just_being_created_does_not_run_when_it_is_skipped() {
         assert!(!world.cluster.objects.contains_key(&world.find("Job/migrate")), "{:?}", world.transcript);
         assert_eq!(says(&world, "stop Job/migrate"), 1);
         world.check_replay();
+    }
+}
+
+/// The call that creates it may outlive the engine. After that the hook of another operation may be found in its place, and be
+/// gone again before the call arrives.
+#[test]
+fn a_hook_in_creation_in_a_place_that_was_taken_does_not_stay_when_it_is_skipped_after_a_crash() {
+    let names = ["Job/a", "Job/b", "Job/c", "Job/d"];
+    for seed in 0..300 {
+        let mut world = World::new(plan(names.map(|name| hook(Phase::Sync, 0, name))), request());
+        for name in names {
+            hangs(&mut world, name);
+            world.fate(name, |fate| fate.rivals.push_back(300));
+        }
+        (world.weather.slow, world.weather.dice) = (200, Dice(seed));
+        world.crash_before = Some(50 + u32::try_from(seed % 40).unwrap());
+        while world.crash_before.is_some() && !world.shell.state().is_finished() {
+            let now = world.now;
+            world.run_until(now + 1);
+            world.now = world.now.max(now + 1);
+        }
+        for name in names {
+            world.at(world.now, skip(name));
+        }
+        // Those that have ended by then are not skipped.
+        world.at(world.now + 60_000, Input::Terminate { by: "ann".into() });
+        world.run();
+        let left: Vec<_> = world.cluster.objects.values().filter(|object| object.finalizer).collect();
+        assert!(left.is_empty(), "seed {seed} leaves behind {left:?}");
     }
 }
 

@@ -48,7 +48,7 @@ fn passed_over(operation: &mut Operation, id: TaskId, overridden: &Overridden) -
     }
     let has_object = task.is_hook() && !has_runner(task);
     // From here on its object may have been created, by a call whose answer is still to come.
-    let is_begun = operation.step_of(id) == Some(WaveStep::Applying) && state.occupant.is_none();
+    let is_begun = operation.step_of(id) == Some(WaveStep::Applying);
     let stops = match state.progress {
         Progress::Stopping { .. } => true,
         Progress::Running => has_object && overridden.what == Override::Skip,
