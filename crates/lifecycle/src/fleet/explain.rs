@@ -53,9 +53,15 @@ impl Explanation {
         }
     }
 
-    /// Of what is over: how it ended, after what time, and why.
-    pub(crate) fn over(end: impl fmt::Debug, message: &str, took: Duration, at: Timestamp) -> Self {
-        Self { progress: message.to_owned(), ..Self::blank(format!("{end:?} after {}", words(took)), at) }
+    /// Of what is over: how it ended, when, after what time, and why.
+    pub(crate) fn over(
+        end: impl fmt::Debug,
+        message: &str,
+        (began, ended): (Timestamp, Timestamp),
+        at: Timestamp,
+    ) -> Self {
+        let (took, ago) = (words(ended.since(began)), words(at.since(ended)));
+        Self { progress: message.to_owned(), ..Self::blank(format!("{end:?} {ago} ago after {took}"), at) }
     }
 
     /// Who holds it, if anybody does: its clocks stand still then.

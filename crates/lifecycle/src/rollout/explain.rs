@@ -26,7 +26,7 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
 
 fn finished(rollout: &Rollout, now: Timestamp) -> Explanation {
     let Some(outcome) = &rollout.outcome else { return Explanation::blank("over", now) };
-    Explanation::over(outcome.end, &outcome.message, outcome.at.since(rollout.started_at), now)
+    Explanation::over(outcome.end, &outcome.message, (rollout.started_at, outcome.at), now)
 }
 
 fn running(rollout: &Rollout, now: Timestamp) -> Explanation {

@@ -13,7 +13,7 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         State::Running(teardown) => running(teardown, now),
         State::Finished(teardown) => {
             let Some(outcome) = &teardown.outcome else { return Explanation::blank("over", now) };
-            Explanation::over(outcome.end, &outcome.message, outcome.at.since(teardown.started_at), now)
+            Explanation::over(outcome.end, &outcome.message, (teardown.started_at, outcome.at), now)
         }
     }
 }

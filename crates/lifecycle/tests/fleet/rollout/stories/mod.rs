@@ -168,6 +168,9 @@ fn nothing_to_do_is_done_at_once() {
     let mut world = World::new(request(vec![], vec![member("a", "")]));
     world.run();
     assert_eq!((end(&world), world.operations.len()), (Some(End::Completed), 0));
+    world.now += 90_000;
+    let explained = world.explain();
+    assert!(explained.starts_with("Completed 1 min 30 s ago after 0 s: "), "{explained}");
 }
 
 #[test]
