@@ -257,7 +257,8 @@ impl Narrator {
     /// are those it will tell.
     pub fn of_later(state: &State, sequence: u64, facts: &[Fact]) -> Self {
         let later = Self::of(state, sequence);
-        // Then the later plan is not the one these facts begin with. Without a valid plan nothing is done to any object.
+        // Then the later plan is not the one these facts begin with, which nobody knows any more: what names no object of it
+        // is told.
         let plans = facts.iter().any(|fact| matches!(fact, Fact::Planned { .. }));
         if plans { Self { plan: Arc::default(), ..later } } else { later }
     }

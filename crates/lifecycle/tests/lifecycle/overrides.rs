@@ -435,6 +435,32 @@ fn what_a_wave_has_skipped_that_was_gone_past_is_not_retried() {
     assert_eq!(refusals(&world), [refused]);
 }
 
+/// The next attempt goes on with the wave that has failed, and with none before.
+#[test]
+fn what_a_wave_has_skipped_that_was_gone_past_is_not_retried_between_attempts() {
+    let tasks = [resource(0, "Deployment/a"), resource(1, "ConfigMap/b"), resource(2, "ConfigMap/c")];
+    let mut world = World::new(plan(tasks), retrying(1));
+    world.fate("ConfigMap/c", |fate| fate.write.push_back(Reply::No("no".into())));
+    world.at(500, skip("configmap/b"));
+    world.run_until(500);
+    while !matches!(world.operation().stage, Stage::AwaitingRetry { .. }) {
+        world.run_until(world.now + 100);
+        world.now += 100;
+    }
+    world.at(world.now, task(Override::Retry, "configmap/b"));
+    let world = ends(
+        world,
+        &format!("{ALL}; skipped: ConfigMap shop/b (retried 1 times)."),
+        &[
+            "1 Deployment/a Synced Succeeded: a applied",
+            "2 ConfigMap/b Skipped Succeeded: skipped by ann (why); not done",
+            "3 ConfigMap/c Synced Running: c applied",
+        ],
+    );
+    let why = "all of wave 2 was skipped, and the next attempt goes on with wave 3";
+    assert_eq!(refusals(&world), [format!("ConfigMap shop/b cannot be retried now: {why}")]);
+}
+
 /// What was only tried has no result in an operation that writes.
 #[test]
 fn where_all_is_skipped_before_the_first_write_nothing_else_has_a_result() {

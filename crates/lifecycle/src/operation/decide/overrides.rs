@@ -156,14 +156,21 @@ fn not_passed_over(operation: &Operation, id: TaskId, name: &str, state: &TaskSt
     is_done.then(|| format!("{name} {}", messages::standing(operation, id, state)))
 }
 
-/// A wave of which all was skipped is gone past without being opened; nothing of it would be done any more.
+/// A wave of which all was skipped is gone past without being opened; nothing of it would be done any more, in the next attempt
+/// neither.
 fn not_reached_again(operation: &Operation, id: TaskId, name: &str) -> Option<String> {
-    let (index, (current, _)) = operation.wave_of(id).zip(operation.current_wave())?;
-    (index < current).then(|| {
-        let (index, current) = (index.saturating_add(1), current.saturating_add(1));
-        format!(
-            "{name} cannot be retried now: all of wave {index} was skipped, and wave {current} is at work"
-        )
+    let index = operation.wave_of(id)?;
+    let (reached, is_at_work) = match operation.current_wave() {
+        Some((current, _)) => (current, true),
+        None => (operation.interrupted_wave()?, false),
+    };
+    (index < reached).then(|| {
+        let (index, reached) = (index.saturating_add(1), reached.saturating_add(1));
+        let why = match is_at_work {
+            true => format!("wave {reached} is at work"),
+            false => format!("the next attempt goes on with wave {reached}"),
+        };
+        format!("{name} cannot be retried now: all of wave {index} was skipped, and {why}")
     })
 }
 

@@ -49,9 +49,20 @@ impl Listener {
             let told: Vec<Event> = facts.iter().filter_map(|fact| narrator.tell(fact)).collect();
             let expected: Vec<Event> =
                 events.iter().filter(|event| event.sequence > kept as u64).cloned().collect();
-            assert!(kept == 0 || told == expected, "{told:#?}\n{expected:#?}");
+            // Events of a plan that was given up by then cannot name its objects, and are not told.
+            let replans = |fact: &Fact| matches!(fact, Fact::RetryPlansAnew { .. } | Fact::Planned { .. });
+            let given_up = facts.iter().rposition(replans).map_or(0, |at| (kept + at + 1) as u64);
+            let (told_before, told_after) = divided(&told, given_up);
+            let (before, after) = divided(&expected, given_up);
+            let is_whole = told_after == after && told_before.iter().all(|event| before.contains(event));
+            assert!(kept == 0 || is_whole, "{told:#?}\n{expected:#?}");
         }
     }
+}
+
+/// Events up to the fact with this number, and those that follow.
+fn divided(events: &[Event], at: u64) -> (&[Event], &[Event]) {
+    events.split_at(events.partition_point(|event| event.sequence <= at))
 }
 
 fn replay(facts: &[Fact]) -> Vec<Event> {
