@@ -7,15 +7,25 @@ use serde_json::Value;
 
 use crate::shops::{READER, Shops, has_ended};
 
-fn connect(shops: &Shops, target: &str, headers: &str) -> BufReader<TcpStream> {
-    let mut stream = TcpStream::connect(shops.url.strip_prefix("http://").unwrap()).unwrap();
-    write!(stream, "GET {target} HTTP/1.0\r\nauthorization: Bearer {READER}\r\n{headers}\r\n").unwrap();
-    BufReader::new(stream)
+/// What is answered, after its first line. Whoever has asked often waits for their turn, so it is asked until that line is
+/// good; then it is also sure that a stream has begun.
+#[track_caller]
+fn ask(shops: &Shops, target: &str, headers: &str) -> BufReader<TcpStream> {
+    let ask = || {
+        let mut stream = TcpStream::connect(shops.url.strip_prefix("http://").unwrap()).unwrap();
+        write!(stream, "GET {target} HTTP/1.0\r\nauthorization: Bearer {READER}\r\n{headers}\r\n").unwrap();
+        let mut answer = BufReader::new(stream);
+        let mut head = String::new();
+        answer.read_line(&mut head).unwrap();
+        head.contains(" 200 ").then_some(answer)
+    };
+    let found = std::iter::repeat_with(ask).take(3000).flatten().next();
+    found.unwrap_or_else(|| panic!("{target} is not answered"))
 }
 
 fn metrics(shops: &Shops) -> String {
     let mut text = String::new();
-    connect(shops, "/metrics", "").read_to_string(&mut text).unwrap();
+    ask(shops, "/metrics", "").read_to_string(&mut text).unwrap();
     text
 }
 
@@ -30,7 +40,7 @@ fn until_metric(shops: &Shops, begin: &str) -> f64 {
 /// The events of a stream: id, kind and data.
 fn listen(shops: &Shops, query: &str, last: &str) -> impl Iterator<Item = (String, String, Value)> + use<> {
     let headers = if last.is_empty() { String::new() } else { format!("last-event-id: {last}\r\n") };
-    let mut lines = connect(shops, &format!("/api/v1/events{query}"), &headers).lines();
+    let mut lines = ask(shops, &format!("/api/v1/events{query}"), &headers).lines();
     let mut id = String::new();
     std::iter::from_fn(move || {
         let mut kind = String::new();
