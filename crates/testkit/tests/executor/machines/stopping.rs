@@ -63,7 +63,7 @@ async fn a_shutdown_while_one_begins_is_told() {
         for _ in 0..turns.unwrap_or_default() {
             tokio::task::yield_now().await;
         }
-        while turns.is_none() && log.ids().is_empty() {
+        while turns.is_none() && !begun.is_finished() {
             tokio::task::yield_now().await;
         }
         within(first.shutdown()).await;
