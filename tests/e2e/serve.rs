@@ -284,3 +284,24 @@ fn an_application_whose_file_is_gone_is_forgotten_and_its_objects_stay() {
     let is_there = |name: &str| objects.as_array().unwrap().iter().any(|one| one["metadata"]["name"] == name);
     assert!(is_there("frontend") && is_there("backend"));
 }
+
+/// As a checkout of this project has it.
+#[test]
+fn the_example_is_served_where_its_git_repository_is_missing() {
+    let fleet = Fleet::new();
+    let (git, made) = (fleet.path("repo/.git"), "made a Git repository of fleet/repo");
+    fs::remove_dir_all(&git).unwrap();
+    for is_made in [true, false] {
+        let serving = fleet.serve();
+        fleet.wait(&[]);
+        let told = Fleet::end(serving).err;
+        assert_eq!(told.contains(made), is_made, "{told}");
+    }
+    // A folder that is not the example's is left as it is.
+    fs::remove_dir_all(&git).unwrap();
+    fs::remove_file(fleet.path("repo/frontend/frontend.yaml")).unwrap();
+    let serving = fleet.serve();
+    assert!(fleet.condition("backend", "ComparisonError").contains("there is no Git repository"));
+    Fleet::end(serving);
+    assert!(!git.exists());
+}

@@ -11,6 +11,10 @@ use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
 
+/// The folder of the example that is a Git repository.
+const REPOSITORY: &str = "repo";
+const FIRST_MESSAGE: &str = "Deploy the fleet";
+
 /// The files of the example, by their places in its folder.
 const FLEET: [(&str, &str); 13] = [
     ("README.md", include_str!("../../../../examples/fleet/README.md")),
@@ -62,12 +66,26 @@ fn fleet(folder: &Path, printer: &Printer) -> Result<Ended, CliError> {
         fs::create_dir_all(parent).map_err(|source| CliError::io("make", parent, source))?;
         fs::write(&path, content).map_err(|source| CliError::io("write", &path, source))?;
     }
-    commit(&folder.join("repo"), "Deploy the fleet")?;
+    commit(&folder.join(REPOSITORY), FIRST_MESSAGE)?;
     printer.note(&format!(
         "wrote three Applications and an ApplicationSet to {0}, and a Git repository to {0}/repo; serve them with `tidegate serve --sim --apps {0}`",
         folder.display()
     ));
     Ok(Ended::Done)
+}
+
+/// A checkout of this project holds the example without its Git repository, for none can hold another. Whoever serves it from
+/// there has that made.
+pub fn complete(folder: &Path, printer: &Printer) -> Result<(), CliError> {
+    let repository = folder.join(REPOSITORY);
+    let mut deployed =
+        FLEET.iter().map(|(name, _)| Path::new(name)).filter(|name| name.starts_with(REPOSITORY));
+    if repository.join(".git").exists() || !deployed.all(|name| folder.join(name).is_file()) {
+        return Ok(());
+    }
+    commit(&repository, FIRST_MESSAGE)?;
+    printer.note(&format!("made a Git repository of {}, which is an example's", repository.display()));
+    Ok(())
 }
 
 fn commit(folder: &Path, message: &str) -> Result<Option<String>, CliError> {

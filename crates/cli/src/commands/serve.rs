@@ -18,7 +18,7 @@ use tidegate_service::state_dir::StateDir;
 use tidegate_service::{log, simulated};
 
 use crate::args::ServeArgs;
-use crate::commands::{api, serve_accounts, serve_sets};
+use crate::commands::{api, example, serve_accounts, serve_sets};
 use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -63,7 +63,10 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let log = log::lock(&state_dir, printer).await?;
     let (destination, namespace) = (chosen.destination(), chosen.namespace(None));
     let cluster: Arc<dyn Cluster> = match chosen {
-        Chosen::Simulated => Arc::new(simulated::open(&state_dir, &log, printer).await?),
+        Chosen::Simulated => {
+            args.apps.iter().try_for_each(|folder| example::complete(folder, printer))?;
+            Arc::new(simulated::open(&state_dir, &log, printer).await?)
+        }
         Chosen::Real(connected) => Arc::new(connected.cluster),
     };
     let (store, sets): (Arc<dyn ApplicationStore>, Arc<dyn SetStore>) = match folder {
