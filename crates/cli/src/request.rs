@@ -36,11 +36,22 @@ pub fn of_sync(
     let ignored = input::ignored(args.selection.ignore.ignore_differences.as_deref())?;
     let base = SyncRequest {
         ignore_differences: ignored,
-        ..base(&args.app, place, &args.selection, &manifests.revision)?
+        ..base(args.app.as_deref().unwrap_or_default(), place, &args.selection, &manifests.revision)?
     };
+    Ok(carried_out(args, base, printer))
+}
+
+/// The request of a `sync` that carries out a kept plan: what the plan was made for, on the cluster as it is reached now.
+pub fn of_kept(args: &SyncArgs, chosen: &Chosen, kept: SyncRequest, printer: &Printer) -> SyncRequest {
+    let base = SyncRequest { destination: chosen.destination(), initiated_by: user(), ..kept };
+    carried_out(args, base, printer)
+}
+
+/// What a `sync` says besides what its plan depends on.
+fn carried_out(args: &SyncArgs, base: SyncRequest, printer: &Printer) -> SyncRequest {
     let (duration, factor, max) = (args.retry_backoff, args.retry_factor, args.retry_max);
     let backoff = Backoff { duration, factor, max };
-    Ok(SyncRequest {
+    SyncRequest {
         options: SyncOptions { dry_run: args.dry_run, skip_dry_run: args.no_dry_run, ..base.options },
         retry: RetryPolicy { limit: args.retry, backoff, restart: false },
         deadline: args.deadline,
@@ -51,7 +62,7 @@ pub fn of_sync(
         wave_delay: wave_delay(env::var(WAVE_DELAY).ok().as_deref(), printer),
         claim: claim(&args.claim, args.dry_run, &base.destination),
         ..base
-    })
+    }
 }
 
 /// The request whose plan `plan` shows; `chosen` is `None` when it is compared with no cluster.

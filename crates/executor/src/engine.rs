@@ -356,6 +356,7 @@ impl Engine {
         let digest = keep(&self.shared.log, &targets)
             .await
             .map_err(|error| EngineError::Manifests { reason: error.message })?;
+        let plan = targets.pinned.as_ref().map(|pinned| Box::new(pinned.taken()));
         let manifests = match if_open {
             IfTaken::Refuse => Targets::default(),
             IfTaken::Queue | IfTaken::Supersede => targets.clone(),
@@ -368,6 +369,7 @@ impl Engine {
                 operation,
                 request,
                 targets: digest,
+                plan,
                 handed_over,
                 if_open,
                 manifests: Box::new(manifests),

@@ -44,7 +44,7 @@ pub mod extend;
 pub use claims::{CLAIM_LASTS, CLAIM_RENEWED_EVERY};
 pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};
 pub use durations::{Counted, Durations};
-pub use effects::Targets;
+pub use effects::{InvalidPlan, KeptPlan, PlanMoved, Targets};
 pub use engine::{Engine, EngineBuilder, IN_FLIGHT};
 pub use error::EngineError;
 pub use events::{Events, Gone, Missed, Replay, Seen, replay};

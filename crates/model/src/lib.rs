@@ -4,6 +4,7 @@
 //! reads a clock, or does I/O.
 //! Every other crate speaks in these words.
 
+mod approval;
 mod claim;
 mod deletion;
 mod discovery;
@@ -31,6 +32,7 @@ pub mod annotations;
 pub mod argo;
 pub mod earlier;
 
+pub use approval::{PlanApproval, TakenPlan};
 pub use claim::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken, SafePoint, UNBEGUN};
 pub use deletion::{Cascade, InvalidCascade};
 pub use discovery::{Discovery, KindInfo};

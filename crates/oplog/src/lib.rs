@@ -53,6 +53,7 @@ mod memory;
 mod quarantine;
 mod retention;
 mod rules;
+mod sealed;
 mod store;
 mod stream;
 mod witness;
@@ -66,6 +67,7 @@ pub use inventory::{Inventory, InventoryChange, InventoryUpdate, Known};
 pub use key::{Fingerprint, LogKey};
 pub use memory::{Fault, MemoryLog};
 pub use retention::Retention;
+pub use sealed::SealedFolder;
 pub use store::{OpenOptions, SledLog};
 pub use stream::{
     Append, AppendOf, Compacted, Damage, Entry, EntryOf, Epoch, History, Impaired, Loaded, LoadedOf,

@@ -26,6 +26,7 @@
 //! | [`bindings`] | does a binding give another role, which only a new one can? |
 //! | `order` | what comes before what? |
 //! | `plan` | all of it together |
+//! | `drift` | does a plan that was kept still fit? |
 
 mod annotated;
 mod availability;
@@ -35,6 +36,7 @@ mod deletion;
 mod diff;
 mod domain;
 mod draft;
+mod drift;
 mod findings;
 mod hooks;
 mod kinds;
@@ -57,8 +59,10 @@ mod waves;
 pub use contract::{LastRun, runs_when_inputs_change, unchanged_hooks};
 pub use deletion::{hook_phases_among, hooks_among};
 pub use diff::{
-    Change, Comparer, Difference, IgnoreError, JqError, Taken, is_ignored_when_extraneous, server_side_diff,
+    Change, Comparer, Difference, IgnoreError, JqError, Moved, Taken, is_ignored_when_extraneous,
+    server_side_diff,
 };
+pub use drift::{Drift, Sight, drift, sights};
 pub use hooks::is_left_out;
 pub use left_out::LeftOut;
 pub use manifests::{Limits, ManifestError, Origin, Target};

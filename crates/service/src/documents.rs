@@ -47,6 +47,9 @@ pub struct ExplanationDocument {
     /// When and from which the health rules changed; `None` where they did not while it ran.
     #[serde(default)]
     pub rules_changed: Option<String>,
+    /// The kept plan that it carries out, by the first digits of its hash, and who has approved it; `None` where it made its own.
+    #[serde(default)]
+    pub plan: Option<String>,
     /// What people decided about single tasks while it ran: who, why, and which.
     #[serde(default)]
     pub overridden: Vec<String>,
@@ -138,6 +141,7 @@ impl ExplanationDocument {
             paused: explanation.paused,
             health_rules: operation.health_rules.as_ref().map(|rules| rules.digest.clone()),
             rules_changed: explanation.rules_changed,
+            plan: explanation.plan,
             overridden: explanation.overridden,
             next: explanation.next,
             waiting: None,

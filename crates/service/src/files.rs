@@ -13,7 +13,7 @@ fn wrong(message: String) -> io::Error {
 /// # Errors
 ///
 /// There is no such file, or it cannot be read, is none, or is too large; the words say which.
-pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(wrong("it is not a regular file".to_owned()));
     }

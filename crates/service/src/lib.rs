@@ -31,6 +31,7 @@ pub mod notices;
 pub mod operations;
 pub mod outage;
 pub mod plain;
+pub mod plans;
 pub mod queries;
 pub mod reach;
 pub mod route;

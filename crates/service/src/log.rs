@@ -85,7 +85,7 @@ fn tell_damage(log: &Log, state_dir: &StateDir, notices: &dyn Notices) {
 }
 
 /// The key from the environment; without one the log uses its own, in the state directory.
-fn given_key() -> Result<Option<LogKey>, ServiceError> {
+pub(crate) fn given_key() -> Result<Option<LogKey>, ServiceError> {
     let Some(text) = std::env::var_os(LOG_KEY).filter(|text| !text.is_empty()) else { return Ok(None) };
     let key =
         text.into_string().map_err(|_| "it is not text".to_owned()).and_then(|text| LogKey::parse(&text));

@@ -501,6 +501,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
         trouble: None,
         paused: None,
         rules_changed: None,
+        plan: None,
         overridden: Vec::new(),
         next: None,
         at: now,

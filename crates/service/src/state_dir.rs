@@ -14,6 +14,7 @@
 //!   applicationsets/ what is known of each ApplicationSet of a folder
 //!   generated/     the Applications that those generate
 //!   repositories/  what was fetched of repositories over the network; it can be removed while nobody serves
+//!   plans/         plans that are kept under their hash, sealed, and who has approved them
 //!   working/       where programs make manifests; empty while nobody serves
 //!   notified/      how far those who are notified have seen what happened
 //!   traced/        how far a collector has been sent traces
@@ -99,6 +100,11 @@ impl StateDir {
     /// What was fetched of repositories over the network.
     pub fn repositories(&self) -> PathBuf {
         self.root.join("repositories")
+    }
+
+    /// The plans that are kept.
+    pub fn plans(&self) -> PathBuf {
+        self.root.join("plans")
     }
 
     /// Where programs make manifests.

@@ -131,7 +131,8 @@ Examples:
   tidegate plan shop/ --context staging
   tidegate plan base/ overlay.yaml --app shop -n shop --offline -o mermaid
   kustomize build . | tidegate plan - --app shop --sim --strict
-  tidegate plan examples/shop --offline -o svg > plan.svg")]
+  tidegate plan examples/shop --offline -o svg > plan.svg
+  tidegate plan shop/ --prune --save shop.plan && tidegate sync --plan shop.plan")]
 pub struct PlanArgs {
     #[command(flatten)]
     pub source: SourceArgs,
@@ -147,6 +148,10 @@ pub struct PlanArgs {
     pub selection: SelectionArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
+    /// Keep the plan in this file, with its manifests and the objects it was made of, so that `sync --plan FILE` carries out
+    /// exactly this; it is kept in the state directory too, under its hash
+    #[arg(long, value_name = "FILE", conflicts_with = "offline")]
+    pub save: Option<PathBuf>,
     /// How the plan is printed
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,
@@ -193,12 +198,20 @@ pub struct ClaimArgs {
 /// Runs a sync.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = sync_help_end())]
+#[command(mut_arg("paths", |paths| paths.required(false).required_unless_present("plan")))]
 pub struct SyncArgs {
     #[command(flatten)]
     pub source: SourceArgs,
     /// Name of the application
-    #[arg(long, value_name = "NAME", value_parser = values::application)]
-    pub app: String,
+    #[arg(long, value_name = "NAME", value_parser = values::application, required_unless_present = "plan")]
+    pub app: Option<String>,
+    /// Carry out a plan that `plan --save` has kept, exactly as it is: a file, or the hash of one in the state directory or
+    /// its beginning. Where the cluster has moved in a way that changes it, nothing is done
+    #[arg(long, value_name = "FILE|HASH", conflicts_with_all = SAID_BY_THE_PLAN)]
+    pub plan: Option<String>,
+    /// Carry it out also where objects have moved in fields that the plan says nothing about
+    #[arg(long, requires = "plan")]
+    pub allow_drift: bool,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]
@@ -236,6 +249,28 @@ pub struct SyncArgs {
     #[command(flatten)]
     pub state: StateArgs,
 }
+
+/// What a kept plan has said already.
+const SAID_BY_THE_PLAN: [&str; 18] = [
+    "paths",
+    "app",
+    "namespace",
+    "allow_empty",
+    "prune",
+    "adopt",
+    "confirm_prune",
+    "resources",
+    "sync_options",
+    "namespace_labels",
+    "namespace_annotations",
+    "tracking",
+    "tracking_label",
+    "installation_id",
+    "ignore_differences",
+    "gates",
+    "definitions",
+    "strict",
+];
 
 /// When an operation is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -23,7 +23,7 @@ pub async fn run(args: &ExportArgs, printer: &Printer) -> Result<Ended, CliError
     match &args.output {
         None => printer.raw(&content)?,
         Some(path) => {
-            write(path, &content)?;
+            write(path, content.as_bytes())?;
             let id = record.inspected.operation.id;
             printer.note(&format!("operation {id} is in {}", path.display()));
         }
@@ -48,12 +48,12 @@ async fn read(text: &str, state_dir: &StateDir, printer: &Printer) -> Result<Rec
     }
 }
 
-/// Beside it first, so that nobody ever finds half a file.
-fn write(path: &Path, content: &str) -> Result<(), CliError> {
+/// Beside it first, so that nobody ever finds half a file; for its owner alone.
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), CliError> {
     let failed = |source| CliError::io("write", path, source);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".tidegate-").tempfile_in(folder).map_err(failed)?;
-    std::io::Write::write_all(&mut file, content.as_bytes()).map_err(failed)?;
+    std::io::Write::write_all(&mut file, content).map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
 }

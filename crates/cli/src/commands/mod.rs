@@ -11,6 +11,7 @@ mod example;
 mod explain;
 mod export;
 mod health;
+mod kept;
 mod manual;
 mod operation;
 mod ops;

@@ -13,6 +13,7 @@ use tidegate_service::log;
 use tidegate_service::outage;
 use tidegate_service::state_dir::StateDir;
 
+use super::kept;
 use crate::args::PlanArgs;
 use crate::customizations;
 use crate::error::CliError;
@@ -36,7 +37,14 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
         let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
         let request = request::of_plan(args, Some(&chosen), &manifests)?;
         let state_dir = StateDir::resolve(args.state.named())?;
-        let planned = preview(&request, targets(manifests.targets), &chosen, &state_dir, printer).await?;
+        let given = targets(manifests.targets);
+        let planned = match &args.save {
+            None => preview(&request, given, &chosen, &state_dir, printer).await?,
+            Some(file) => {
+                let work = (request.clone(), given);
+                kept::save(work, (&chosen, &state_dir), file, printer).await?
+            }
+        };
         (request, planned, format!("the {}", chosen.destination()))
     };
     let judges: Vec<_> =
@@ -80,7 +88,7 @@ fn offline(request: &SyncRequest, given: Targets) -> Planned {
 }
 
 /// The command has no extensions but the gates that are defined, and its plans say so where it matters.
-fn without_extensions(mut planned: Planned, definitions: &GateDefinitions) -> Planned {
+pub(super) fn without_extensions(mut planned: Planned, definitions: &GateDefinitions) -> Planned {
     let known = ExtensionNames { gates: definitions.names().collect(), ..ExtensionNames::default() };
     effects::warn_of_missing_extensions(&mut planned.plan, &known);
     planned

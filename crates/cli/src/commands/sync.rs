@@ -7,7 +7,7 @@ use tidegate_service::clusters;
 use tidegate_service::state_dir::StateDir;
 
 use super::operation::{Work, carry_out};
-use super::plan;
+use super::{kept, plan};
 use crate::args::SyncArgs;
 use crate::customizations;
 use crate::error::CliError;
@@ -17,6 +17,9 @@ use crate::output::{Printer, counted};
 use crate::request;
 
 pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> {
+    if let Some(named) = &args.plan {
+        return kept::carry_out(named, args, printer).await;
+    }
     let manifests = input::load(&args.source.paths, args.source.wanted())?;
     let definitions = input::definitions(args.selection.definitions.as_deref())?;
     let health = customizations::given(&args.scripts, printer)?;

@@ -14,6 +14,7 @@ use crate::gates::GateDefinitions;
 use super::extensions::review_health;
 use super::failures::call_error;
 use super::inventory::{self, Places};
+use super::kept::{PinnedPlan, PlanMoved};
 use super::mask::Mask;
 use super::{comparing, namespaces, rights};
 
@@ -33,6 +34,9 @@ pub struct Targets {
     /// What the operation was begun for; nothing where no project has a say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mandate: Option<Mandate>,
+    /// The plan that the operation is to carry out, and no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Box<PinnedPlan>>,
     /// The last runs of hooks that run only when their inputs have changed. The log says them each time.
     #[serde(skip)]
     pub last_runs: Vec<LastRun>,
@@ -55,7 +59,7 @@ impl Targets {
 }
 
 /// A plan without values of Secrets in its words.
-fn masked(mut planned: Planned, mask: &Mask) -> Planned {
+pub(super) fn masked(mut planned: Planned, mask: &Mask) -> Planned {
     planned.plan.warnings.iter_mut().for_each(|warning| mask.hide(&mut warning.message));
     for task in &mut planned.plan.tasks {
         mask.hide(&mut task.reason);
@@ -89,14 +93,33 @@ pub async fn plan(
     let prepared = prepare(cluster, operation, request, targets, started_at, known).await;
     match prepared {
         Ok(prepared) => Ok(masked(prepared.planned, &mask)),
-        Err(mut error) => {
+        Err(NotPlanned::Call(mut error)) => {
             mask.hide(&mut error.message);
             Err(error)
         }
+        Err(NotPlanned::Moved(moved)) => Err(CallError::permanent(moved.to_string())),
     }
 }
 
-/// Reads the cluster, at the places of the inventory and as far as it does not suffice, and plans.
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum NotPlanned {
+    /// The cluster could not be read.
+    #[error("{}", .0.message)]
+    Call(CallError),
+    /// The operation is to carry out a kept plan, which does not fit any more.
+    #[error(transparent)]
+    Moved(#[from] PlanMoved),
+}
+
+impl From<CallError> for NotPlanned {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+/// Reads the cluster, at the places of the inventory and as far as it does not suffice, and plans. Where a plan is pinned, it
+/// is that one or none.
 pub async fn prepare(
     cluster: &dyn Cluster,
     operation: OperationId,
@@ -104,8 +127,23 @@ pub async fn prepare(
     targets: Targets,
     started_at: Timestamp,
     known: Option<&Known>,
-) -> Result<Prepared, CallError> {
+) -> Result<Prepared, NotPlanned> {
     let asked = (operation, request);
+    prepare_with(cluster, asked, targets, started_at, known).await.map(|(prepared, _)| prepared)
+}
+
+/// The same, with the live objects that the plan was made with.
+pub(super) async fn prepare_with(
+    cluster: &dyn Cluster,
+    asked: (OperationId, &SyncRequest),
+    mut targets: Targets,
+    started_at: Timestamp,
+    known: Option<&Known>,
+) -> Result<(Prepared, Vec<LiveObject>), NotPlanned> {
+    let request = asked.1;
+    let pinned = targets.pinned.take();
+    // The names of its generated hooks are those of the kept plan.
+    let started_at = pinned.as_ref().map_or(started_at, |pinned| pinned.made_at());
     let Drawn { mut planned, live, query, namespaces } =
         draw(cluster, asked, targets, started_at, known).await?;
     let gone = inventory::gone(cluster, &query, &live).await;
@@ -113,8 +151,11 @@ pub async fn prepare(
         let compared = comparing::compare(cluster, asked, &planned, &live, comparing::is_in_doubt).await;
         comparing::take_in(&mut planned, compared, !request.options.dry_run);
     }
+    if let Some(pinned) = pinned {
+        pinned.take_place(&mut planned, request, &live)?;
+    }
     let inventory = inventory::begun(&planned, request, known, (query.reach, &live), &gone);
-    Ok(Prepared { planned, inventory, namespaces })
+    Ok((Prepared { planned, inventory, namespaces }, live))
 }
 
 /// The plan as the manifests and the live objects alone give it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use tidegate_model::{
-    Digest, OperationId, OperationPhase, Plan, ResultCode, SyncRequest, Timestamp,
+    Digest, OperationId, OperationPhase, Overridden, Plan, ResultCode, SyncRequest, TaskId, Timestamp,
     earlier::{self, ClaimingRequest},
 };
 
@@ -54,7 +54,7 @@ impl From<FactOfKind30> for fact::Fact {
     }
 }
 
-/// A state as it was laid out before kind 6: the kinds differ in what is in it.
+/// A state as it was laid out before kind 7: the kinds differ in what is in it.
 #[derive(Clone, Debug, Deserialize)]
 pub enum Layout<H, O> {
     New,
@@ -73,7 +73,9 @@ pub type StateOfKind3 = Layout<HeaderOfKind2, OperationOfKind3<HeaderOfKind2>>;
 /// A state of kind 4.
 pub type StateOfKind4 = Layout<HeaderOfKind4, OperationOfKind3<HeaderOfKind4>>;
 /// A state of kind 5.
-pub type StateOfKind5 = Layout<state::Header, OperationOfKind3<state::Header>>;
+pub type StateOfKind5 = Layout<HeaderOfKind5, OperationOfKind3<HeaderOfKind5>>;
+/// A state of kind 6.
+pub type StateOfKind6 = Layout<HeaderOfKind5, OperationOfKind6>;
 
 impl<H: Into<state::Header>, O: Into<state::Operation>> From<Layout<H, O>> for state::State {
     fn from(old: Layout<H, O>) -> Self {
@@ -114,6 +116,7 @@ impl<R: Into<SyncRequest>> From<Header<R>> for state::Header {
             attempt: 1,
             claim: None,
             health_rules: None,
+            plan: None,
         }
     }
 }
@@ -141,6 +144,22 @@ pub struct HeaderOfKind4 {
 impl From<HeaderOfKind4> for state::Header {
     fn from(old: HeaderOfKind4) -> Self {
         Self { health_rules: old.health_rules, ..old.before.into() }
+    }
+}
+
+/// That of kinds 5 and 6.
+#[derive(Clone, Debug, Deserialize)]
+pub struct HeaderOfKind5 {
+    first: Header<SyncRequest>,
+    attempt: u32,
+    claim: Option<Box<Claim>>,
+    health_rules: Option<Box<JudgedBy>>,
+}
+
+impl From<HeaderOfKind5> for state::Header {
+    fn from(old: HeaderOfKind5) -> Self {
+        let HeaderOfKind5 { first, attempt, claim, health_rules } = old;
+        Self { attempt, claim, health_rules, ..first.into() }
     }
 }
 
@@ -217,6 +236,21 @@ pub struct OperationOfKind3<H> {
 impl<H: Into<state::Header>> From<OperationOfKind3<H>> for state::Operation {
     fn from(old: OperationOfKind3<H>) -> Self {
         old.first.with(old.seen_namespaces, old.lost_namespace)
+    }
+}
+
+/// That of kind 6.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OperationOfKind6 {
+    before: OperationOfKind3<HeaderOfKind5>,
+    overrides: BTreeMap<TaskId, Overridden>,
+}
+
+impl From<OperationOfKind6> for state::Operation {
+    fn from(old: OperationOfKind6) -> Self {
+        let mut operation = Self { overrides: old.overrides, ..old.before.into() };
+        operation.derive();
+        operation
     }
 }
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, Digest, IfTaken, ObjectKey, OperationId, OperationPhase, Override, Phase, Plan, TaskId, Timestamp,
+    Action, Digest, IfTaken, ObjectKey, OperationId, OperationPhase, Override, Phase, Plan, TakenPlan,
+    TaskId, Timestamp,
 };
 
 use super::fact::{DeadlineScope, Fact};
@@ -194,6 +195,11 @@ pub enum EventKind {
         /// The operation's last message.
         message: String,
     },
+    /// It carries out a plan that was kept before.
+    PlanTaken {
+        /// Which one, and who has approved it.
+        plan: Box<TakenPlan>,
+    },
 }
 
 /// A wave by the words of its manifests.
@@ -358,6 +364,7 @@ impl Narrator {
             Fact::CallFailed { outage: true, message, at, .. } => {
                 (EventKind::ClusterSilent { message: message.clone() }, at)
             }
+            Fact::PlanTaken { plan, at } => (EventKind::PlanTaken { plan: plan.clone() }, at),
             Fact::Watching { trouble, at } => (EventKind::Watching { trouble: trouble.clone() }, at),
             Fact::Finished { phase, message, at } => {
                 (EventKind::Finished { phase: *phase, message: message.clone() }, at)

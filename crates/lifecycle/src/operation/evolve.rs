@@ -92,6 +92,7 @@ fn accepted(fact: &Fact) -> Option<State> {
         attempt: 1,
         claim: None,
         health_rules: None,
+        plan: None,
     })))
 }
 
@@ -125,6 +126,10 @@ fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
             Some(State::Accepted(header))
         }
         Fact::TerminateRequested { .. } => Some(State::Accepted(header)),
+        Fact::PlanTaken { plan, .. } => {
+            header.plan = Some(plan.clone());
+            Some(State::Accepted(header))
+        }
         Fact::Claim { news, at } => {
             header::claim(&mut header, news, *at)?;
             if matches!(news, ClaimNews::Lost { .. }) {

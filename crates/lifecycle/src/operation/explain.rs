@@ -45,6 +45,8 @@ pub struct Explanation {
     pub paused: Option<String>,
     /// That the health rules changed while it ran.
     pub rules_changed: Option<String>,
+    /// The kept plan that it carries out, and who has approved it: `plan 3f2a9c41d07b, approved by ann`.
+    pub plan: Option<String>,
     /// What people decided about single tasks: `skipped by ann (the database is away): Deployment shop/api`.
     pub overridden: Vec<String>,
     /// What comes next: `wave 3, 6 objects`.
@@ -80,7 +82,7 @@ impl fmt::Display for Explanation {
                 write!(f, " ({})", first.why)?;
             }
         }
-        let more = [&self.trouble, &self.paused, &self.rules_changed].into_iter().flatten();
+        let more = [&self.trouble, &self.paused, &self.rules_changed, &self.plan].into_iter().flatten();
         for more in more.chain(&self.overridden) {
             write!(f, "; {more}")?;
         }
@@ -130,6 +132,7 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         State::Finished(operation) => finished(operation, now),
     };
     explanation.at = now;
+    explanation.plan = state.header().and_then(|header| Some(header.plan.as_ref()?.words()));
     explanation.rules_changed = state.header().and_then(|header| header.health_rules.as_ref()?.change());
     if !state.is_finished() {
         let watches = state.operation().is_some_and(|operation| operation.current_wave().is_some());
@@ -189,6 +192,7 @@ fn blank(position: &str, at: Timestamp) -> Explanation {
         trouble: None,
         paused: None,
         rules_changed: None,
+        plan: None,
         overridden: Vec::new(),
         next: None,
         at,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Digest, Health, OperationId, OperationPhase, Override, Plan, SyncRequest, TaskId, Timestamp,
+    Digest, Health, OperationId, OperationPhase, Override, Plan, SyncRequest, TakenPlan, TaskId, Timestamp,
 };
 
 use super::state::{AppliedRef, ClaimNews, HookLog, Identity, Loss, Occupant, Stage, Verdict};
@@ -363,6 +363,13 @@ pub enum Fact {
         /// When the wish was taken in.
         at: Timestamp,
     },
+    /// The operation carries out a plan that was kept before, as it is or not at all.
+    PlanTaken {
+        /// Which one, and who has approved it.
+        plan: Box<TakenPlan>,
+        /// When the operation began.
+        at: Timestamp,
+    },
 }
 
 /// What a deadline was set for.
@@ -405,6 +412,7 @@ impl Fact {
             | Self::NamespaceLost { at, .. }
             | Self::HealthRulesKnown { at, .. }
             | Self::Overridden { at, .. }
+            | Self::PlanTaken { at, .. }
             | Self::Finished { at, .. } => Some(*at),
             Self::Applied { applied, .. } => Some(applied.at),
             Self::Checked { .. }

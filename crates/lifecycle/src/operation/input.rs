@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_model::{
     ClaimHolder, Digest, Observation, Observed, OperationId, OperationPhase, Override, Plan, SafePoint,
-    SyncRequest, TaskId, Timestamp,
+    SyncRequest, TakenPlan, TaskId, Timestamp,
 };
 
 use super::named::Scope;
@@ -22,6 +22,8 @@ pub enum Input {
         request: Box<SyncRequest>,
         /// Digest under which the log keeps the manifests; they are on the disk already.
         targets: Digest,
+        /// The kept plan that it is to carry out; `None` where it makes its own.
+        plan: Option<Box<TakenPlan>>,
     },
     /// The answer to [`Command::Plan`](super::Command): the plan, and where its manifests are kept.
     Planned {
@@ -34,6 +36,12 @@ pub enum Input {
     },
     /// The answer to [`Command::Plan`](super::Command): the cluster could not be read.
     PlanFailed(CallError),
+    /// The answer to [`Command::Plan`](super::Command): the kept plan does not fit the cluster as it is. The operation ends
+    /// with an error, and has written nothing.
+    PlanRefused {
+        /// What has moved since the plan was made, in words.
+        reason: String,
+    },
     /// What became of the claim, or why it could not be asked for.
     Claim(Result<ClaimNews, CallError>),
     /// The answer to a command about one task.

@@ -9,7 +9,7 @@ use super::state::State;
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 44;
+    const HIGHEST_KIND: u16 = 45;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3 || kind == 30
@@ -65,6 +65,7 @@ impl LogRecord for Fact {
             Self::RecreationBegun { .. } => 41,
             Self::HealthRulesKnown { .. } => 42,
             Self::Overridden { .. } => 44,
+            Self::PlanTaken { .. } => 45,
         }
     }
 }
@@ -72,14 +73,14 @@ impl LogRecord for Fact {
 impl LogRecord for State {
     type Earlier = earlier::State;
 
-    const HIGHEST_KIND: u16 = 6;
+    const HIGHEST_KIND: u16 = 7;
 
     fn is_earlier(kind: u16) -> bool {
-        kind < 6
+        kind < 7
     }
 
     fn kind(&self) -> u16 {
-        6
+        7
     }
 
     fn read_earlier<C: Content>(kind: u16, content: &C) -> Result<Self, C::Error> {
@@ -88,6 +89,7 @@ impl LogRecord for State {
             3 => content.read::<earlier::StateOfKind3>().map(Into::into),
             4 => content.read::<earlier::StateOfKind4>().map(Into::into),
             5 => content.read::<earlier::StateOfKind5>().map(Into::into),
+            6 => content.read::<earlier::StateOfKind6>().map(Into::into),
             _ => content.read::<earlier::State>().map(Into::into),
         }
     }

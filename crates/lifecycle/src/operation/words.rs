@@ -19,6 +19,7 @@ impl Input {
             Self::Answer { answer, .. } => answered(answer, look),
             Self::Observed { observation, .. } => seen(&mut observation.seen, look),
             Self::Reason { reason, .. }
+            | Self::PlanRefused { reason }
             | Self::Abort { reason }
             | Self::Pause { reason, .. }
             | Self::Approve { reason, .. }

@@ -11,6 +11,7 @@
 mod compare;
 mod ignore;
 mod mask;
+mod moved;
 mod normalise;
 mod owned;
 mod path;
@@ -29,6 +30,7 @@ use crate::text::words;
 use compare::Comparison;
 use ignore::IgnoreRules;
 pub use ignore::{IgnoreError, JqError};
+pub use moved::Moved;
 use path::{Path, Step, remove_all};
 use walk::{Found, Walk};
 

@@ -79,6 +79,7 @@ fn kind(what: &EventKind) -> &'static str {
         EventKind::ClusterSilent { .. } => "cluster-silent",
         EventKind::Watching { .. } => "watching",
         EventKind::Finished { .. } => "finished",
+        EventKind::PlanTaken { .. } => "plan-taken",
     }
 }
 
@@ -153,6 +154,7 @@ fn words(what: &EventKind) -> String {
         }
         EventKind::Watching { trouble: None } => "changes in the cluster are seen again".to_owned(),
         EventKind::Finished { phase, message } => said(&phase.to_string(), message),
+        EventKind::PlanTaken { plan } => facts::taken(plan),
     }
 }
 
@@ -210,6 +212,7 @@ fn details(what: &EventKind) -> Value {
         EventKind::HealthRulesChanged { digest } => json!({"digest": digest}),
         EventKind::ClusterSilent { message } => json!({"message": message}),
         EventKind::Watching { trouble } => json!({"trouble": trouble}),
+        EventKind::PlanTaken { plan } => facts::details::taken(plan),
         EventKind::Accepted => json!({}),
     }
 }

@@ -1,13 +1,13 @@
 //! The recorded facts of an operation, as `ops log` and the API show them. The documents are a stable interface, described in `docs/cli.md`,
 //! whatever the facts are called inside.
 
-mod details;
+pub(super) mod details;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Verdict};
-use tidegate_model::{Override, Plan, TaskId, Timestamp};
+use tidegate_model::{Override, Plan, TakenPlan, TaskId, Timestamp};
 
 /// A fact with its place in the log.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -125,9 +125,17 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
             format!("{by} approves wave {}{why}", wave.saturating_add(1))
         }
         Fact::Overridden { task, what, by, reason, .. } => overridden(&name(task), *what, by, reason),
+        Fact::PlanTaken { plan, .. } => taken(plan),
         Fact::Finished { phase, message, .. } => format!("{phase}: {message}"),
         _ => task_words(fact, plan),
     }
+}
+
+/// `carries out plan 3f2a9c41d07b of 2026-11-25T10:00:00Z, approved by ann`.
+pub(super) fn taken(plan: &TakenPlan) -> String {
+    let approvals = plan.approvals.iter().map(|approval| format!(", {}", approval.words()));
+    let (hash, made_at) = (plan.hash.short(), plan.made_at);
+    format!("carries out plan {hash} of {made_at}{}", approvals.collect::<String>())
 }
 
 /// `ann skips Deployment shop/api: the database is away`.

@@ -12,7 +12,7 @@ use tidegate_planner::{LastRun, runs_when_inputs_change};
 use crate::claims::{Covered, Hold};
 use crate::clock::Clock;
 use crate::clusters::Job;
-use crate::effects::{self, LastWords, Targets};
+use crate::effects::{self, LastWords, NotPlanned, Targets};
 use crate::extend::HookEnd;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::last_runs::last_runs;
@@ -152,11 +152,14 @@ impl Planning {
                 inbox.note(Note::Bundle(Arc::new(bundle)));
                 command.answer(planned);
             }
-            Err(error) => command.fail(error),
+            Err(NotPlanned::Call(error)) => command.fail(error),
+            Err(NotPlanned::Moved(moved)) => {
+                command.answer(Input::PlanRefused { reason: moved.to_string() });
+            }
         }
     }
 
-    async fn plan(mut self, cluster: &dyn Cluster, inbox: &Inbox) -> Result<Outcome, CallError> {
+    async fn plan(mut self, cluster: &dyn Cluster, inbox: &Inbox) -> Result<Outcome, NotPlanned> {
         let mut targets = match self.handed_over.take() {
             Some(handed_over) => {
                 let HandedOver { targets, place } = *handed_over;

@@ -17,7 +17,7 @@ use tidegate_lifecycle::operation::{
     Command, Driver, Explanation, Input, Narrator, OperationView, SyncOperation, TRYING_AGAIN, explain, view,
 };
 use tidegate_lifecycle::{ShellError, Turn};
-use tidegate_model::{Digest, OperationId, SyncRequest, Timestamp};
+use tidegate_model::{Digest, OperationId, SyncRequest, TakenPlan, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::error::EngineError;
@@ -67,7 +67,13 @@ pub struct Inspection {
 /// How an operation begins.
 pub(crate) enum Start {
     /// One that the log has nothing of. Whoever submits it hands over what it needs for its first plan.
-    New { request: Box<SyncRequest>, targets: Digest, handed_over: Option<Box<HandedOver>> },
+    New {
+        request: Box<SyncRequest>,
+        targets: Digest,
+        /// The kept plan that it carries out.
+        plan: Option<Box<TakenPlan>>,
+        handed_over: Option<Box<HandedOver>>,
+    },
     /// As the log left it; with a reason to end it at once.
     Recovered { driver: Box<Driver>, give_up: Option<String> },
 }
@@ -122,8 +128,8 @@ impl Actor for OperationActor {
         let hands =
             |recovered, to_plan| SyncHands::new(Arc::clone(&shared), id, inbox.clone(), recovered, to_plan);
         let (shell, first) = match start {
-            Start::New { request, targets, handed_over } => {
-                let begin = Input::Request { operation: id, request, targets };
+            Start::New { request, targets, plan, handed_over } => {
+                let begin = Input::Request { operation: id, request, targets, plan };
                 (Shell::new(hands(None, handed_over)), Some(begin))
             }
             Start::Recovered { driver, give_up } => {

@@ -86,7 +86,7 @@ impl SupervisorState {
     }
 
     pub(super) async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submit) {
-        let Submit { operation, request, targets, handed_over, reply, .. } = submit;
+        let Submit { operation, request, targets, plan, handed_over, reply, .. } = submit;
         let application = request.application.clone();
         if reply.is_closed() {
             // Whoever asked has let go, and relies on it that nothing begins any more.
@@ -101,7 +101,7 @@ impl SupervisorState {
             return self.begin_next(myself, &application);
         }
         let about = About::new(&request);
-        let start = Start::New { request, targets, handed_over };
+        let start = Start::New { request, targets, plan, handed_over };
         let begun = self.spawn(myself, operation, about, start).await;
         match (&begun, &mut self.open) {
             (Ok(()), Some(open)) => drop(open.insert(application, operation)),

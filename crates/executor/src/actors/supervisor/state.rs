@@ -9,7 +9,7 @@ use ractor::{ActorId, ActorRef, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Driver, Input, OperationView};
-use tidegate_model::{ClaimHolder, Destination, Digest, IfTaken, OperationId, SyncRequest};
+use tidegate_model::{ClaimHolder, Destination, Digest, IfTaken, OperationId, SyncRequest, TakenPlan};
 use tidegate_oplog::LogError;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -142,6 +142,8 @@ pub(crate) struct Submit {
     pub operation: OperationId,
     pub request: Box<SyncRequest>,
     pub targets: Digest,
+    /// The kept plan that it carries out.
+    pub plan: Option<Box<TakenPlan>>,
     pub handed_over: Option<Box<HandedOver>>,
     /// What becomes of it while another operation of its application is not over.
     pub if_open: IfTaken,

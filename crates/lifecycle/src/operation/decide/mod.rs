@@ -28,12 +28,12 @@ pub use rejection::Rejection;
 /// The facts an input means.
 pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
     match (state, input) {
-        (State::New, Input::Request { operation, request, targets }) => Ok(vec![Fact::Accepted {
-            operation: *operation,
-            request: request.clone(),
-            targets: *targets,
-            at: now,
-        }]),
+        (State::New, Input::Request { operation, request, targets, plan }) => {
+            let (operation, request, targets) = (*operation, request.clone(), *targets);
+            let accepted = Fact::Accepted { operation, request, targets, at: now };
+            let taken = plan.clone().map(|plan| Fact::PlanTaken { plan, at: now });
+            Ok(std::iter::once(accepted).chain(taken).collect())
+        }
         (State::New, _) => Err(Rejection::NotStarted),
         (_, Input::Request { .. }) => Err(Rejection::AlreadyStarted { state: state.name() }),
         (State::Finished(operation), input) => finished(operation, input),
@@ -55,7 +55,7 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
         Input::Claim(Ok(news)) => Ok(claim::before_plan(header, news, now)),
         Input::Claim(Err(error)) => Ok(claim::not_answered(header, error, now)),
         // It was made before another operation had the application.
-        Input::Planned { .. } | Input::PlanFailed(_) if !header.may_begin() => {
+        Input::Planned { .. } | Input::PlanFailed(_) | Input::PlanRefused { .. } if !header.may_begin() => {
             Err(Rejection::Stale { state: "Accepted".to_owned() })
         }
         Input::Planned { plan, .. } if !is_sound(plan) => {
@@ -66,6 +66,7 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
             let seen = namespaces::planned(plan, namespaces, now);
             Ok(std::iter::once(planned).chain(seen).collect())
         }
+        Input::PlanRefused { reason } => Ok(ending::at_once(OperationPhase::Error, reason.clone(), now)),
         Input::PlanFailed(error) => {
             let message = error.message.clone();
             Ok(match call_again(header, Some(&header.calls), error, true, now) {

@@ -11,7 +11,10 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
     let in_wave = step.is_some();
     let ending = matches!(stage, Stage::Terminating | Stage::Finishing { .. });
     match fact {
-        Fact::Accepted { .. } | Fact::Planned { .. } | Fact::CallFailed { task: None, .. } => false,
+        Fact::Accepted { .. }
+        | Fact::Planned { .. }
+        | Fact::PlanTaken { .. }
+        | Fact::CallFailed { task: None, .. } => false,
         Fact::Moved { .. } | Fact::Finished { .. } => true,
         Fact::GateAnswered { .. } => step == Some(WaveStep::Held),
         Fact::Checked { .. } | Fact::CheckFailed { .. } => {

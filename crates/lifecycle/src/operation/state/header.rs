@@ -1,7 +1,7 @@
 //! What is known of an operation before its plan is.
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{ClaimPlace, ClaimRequest, Digest, OperationId, SyncRequest, Timestamp};
+use tidegate_model::{ClaimPlace, ClaimRequest, Digest, OperationId, SyncRequest, TakenPlan, Timestamp};
 
 use super::claim::{Claim, had};
 use super::health_rules::JudgedBy;
@@ -34,6 +34,8 @@ pub struct Header {
     pub claim: Option<Box<Claim>>,
     /// The health rules it is judged by; `None` until it is planned.
     pub health_rules: Option<Box<JudgedBy>>,
+    /// The kept plan that it carries out, as it is or not at all; `None` where it makes its own.
+    pub plan: Option<Box<TakenPlan>>,
 }
 
 /// Since when, and why, the cluster does not answer.

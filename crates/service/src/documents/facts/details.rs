@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Identity, Stage, Verdict, WaveStep};
-use tidegate_model::{Plan, SyncRequest, TaskId};
+use tidegate_model::{Plan, SyncRequest, TakenPlan, TaskId};
 
 use crate::documents::plan;
 
@@ -50,6 +50,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::NamespacesSeen { .. } => "namespaces-seen",
         Fact::HealthRulesKnown { .. } => "health-rules-known",
         Fact::Overridden { .. } => "overridden",
+        Fact::PlanTaken { .. } => "plan-taken",
     }
 }
 
@@ -126,6 +127,7 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
         Fact::TerminateRequested { by, .. } | Fact::Unpaused { by, .. } | Fact::PruneConfirmed { by, .. } => {
             json!({"by": by})
         }
+        Fact::PlanTaken { plan, .. } => taken(plan),
         Fact::Finished { phase, message, .. } => json!({"phase": phase, "message": message}),
         Fact::Watching { trouble, .. } => json!({"trouble": trouble}),
         Fact::HealthRulesKnown { digest, .. } => json!({"digest": digest}),
@@ -138,6 +140,11 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
         }
         _ => task_details(fact),
     }
+}
+
+/// The kept plan that an operation carries out.
+pub fn taken(plan: &TakenPlan) -> Value {
+    json!({"hash": plan.hash, "madeAt": plan.made_at, "approvals": plan.approvals})
 }
 
 fn claim(news: &ClaimNews) -> Value {

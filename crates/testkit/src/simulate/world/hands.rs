@@ -72,7 +72,8 @@ impl World<'_> {
                 let bundle = self.log.put_blob(&serde_json::to_vec(&planned.manifests).unwrap()).unwrap();
                 Input::Planned { plan: Arc::new(planned.plan), bundle, namespaces }
             }
-            Err(error) => Input::PlanFailed(error),
+            Err(effects::NotPlanned::Call(error)) => Input::PlanFailed(error),
+            Err(effects::NotPlanned::Moved(moved)) => Input::PlanRefused { reason: moved.to_string() },
         }
     }
 
