@@ -39,6 +39,7 @@ mod newer;
 mod notify;
 mod overrides;
 mod plan;
+mod planned;
 mod plugin;
 mod projects;
 mod random_kill;

@@ -135,7 +135,7 @@ function headOf(operation, explanation, story) {
       ["Cluster", request.destination], ["Attempts", operation.retryCount > 0 ? String(operation.retryCount + 1) : null],
       ["Options", [request.prune && "prune", request.dryRun && "dry run", request.force && "force", request.skipHooks && "without hooks", ...(request.syncOptions ?? [])].filter(Boolean).join(", ")],
       ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.next], ["Waiting", isOver ? null : explanation.waiting],
-      ["Overruled", isOver ? null : (explanation.overridden ?? []).join("; ") || null], ["Held", explanation.paused], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
+      ["Overruled", isOver ? null : (explanation.overridden ?? []).join("; ") || null], ["Plan", explanation.plan], ["Held", explanation.paused], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
       ["At work", !isOver && operation.atWork === false ? "no process is at work on it" : null], ["Id", h("code", null, operation.id)],
     ]),
   ];

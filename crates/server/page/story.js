@@ -14,7 +14,7 @@ const KINDS = {
   "object-gone": "objectGone", "task-completed": "ended", "task-failed": "ended", "hook-stopped": "hookStopped",
   "check-failed": "checkFailed", "deadline-passed": "deadlinePassed", claim: "claimTold", paused: "held", unpaused: "unpaused",
   approved: "approved", overridden: "overridden", "prune-confirmed": "pruneConfirmed", "terminate-requested": "terminateRequested",
-  "attempt-failed": "attemptFailed", "retry-started": "retryStarted", "retry-plans-anew": "retryStarted", finished: "finished",
+  "attempt-failed": "attemptFailed", "retry-started": "retryStarted", "retry-plans-anew": "retryStarted", "plan-taken": "planTaken", finished: "finished",
 };
 
 // A line of the timeline: spans of time one after the other, and moments.
@@ -253,6 +253,11 @@ export class Story {
 
   approved(details, at) {
     this.operation.mark(at, `${details.by} approves wave ${details.number}${details.reason ? `: ${details.reason}` : ""}`, "good");
+  }
+
+  planTaken(details, at) {
+    const approvals = details.approvals.map(({ by, reason }) => `, approved by ${by}${reason ? ` (${reason})` : ""}`);
+    this.operation.mark(at, `carries out plan ${details.hash.slice(0, 12)}${approvals.join("")}`, "good");
   }
 
   overridden(details, at, line) {

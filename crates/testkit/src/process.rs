@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tidegate_cluster::Cluster;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_executor::{Clock, Engine, EngineError, Event, RuntimeClock, Seen, replay};
+use tidegate_executor::effects::cluster_of;
+use tidegate_executor::{Clock, Engine, EngineError, Event, KeptPlan, RuntimeClock, Seen, Targets, replay};
 use tidegate_lifecycle::operation::{OperationView, Scope};
-use tidegate_model::{Destination, OperationId, Timestamp};
-use tidegate_oplog::MemoryLog;
+use tidegate_model::{Destination, OperationId, PlanApproval, SyncRequest, Timestamp};
+use tidegate_oplog::{Inventories as _, MemoryLog};
 use uuid::Uuid;
 
 use crate::crash::{CrashCluster, CrashLog, Points};
@@ -55,6 +57,8 @@ pub struct World {
     pub cluster: Arc<SimCluster>,
     clock: Arc<WorldClock>,
     submitted: u128,
+    /// What the operation carries out, where that was kept before.
+    kept: Mutex<Option<(SyncRequest, Targets)>>,
     heard: Mutex<Heard>,
 }
 
@@ -87,7 +91,14 @@ impl World {
             let clock = Arc::clone(&clock);
             Arc::new(SimCluster::in_memory(config, SimClock::wall(move || clock.now())))
         };
-        Self { log: MemoryLog::default(), cluster, clock, submitted: 0, heard: Mutex::default() }
+        Self {
+            log: MemoryLog::default(),
+            cluster,
+            clock,
+            submitted: 0,
+            kept: Mutex::default(),
+            heard: Mutex::default(),
+        }
     }
 
     /// Runs an operation undisturbed.
@@ -112,6 +123,28 @@ impl World {
             End::Finished(view) => *view,
             End::Died => unreachable!("this process never dies"),
         }
+    }
+
+    /// Keeps a plan of the cluster as it is. The operations from now on carry out that plan and no other.
+    pub fn keep_plan(&self, sync: &Sync) -> KeptPlan {
+        let (cluster, request) = (self.cluster.as_ref(), sync.request.clone());
+        let known = cluster_of(&request.destination)
+            .and_then(|cluster| self.log.inventory(&cluster, &request.application).unwrap());
+        let making = KeptPlan::make(cluster, request, sync.targets(), self.clock.now(), known.as_ref());
+        let (kept, _) = making.now_or_never().expect("the simulated cluster answers at once").unwrap();
+        self.keep(&kept);
+        kept
+    }
+
+    /// The operations from now on carry out this plan and no other.
+    pub fn keep(&self, kept: &KeptPlan) {
+        let approval = PlanApproval { by: "ann".to_owned(), reason: String::new(), at: self.clock.now() };
+        *self.kept.lock().unwrap() = Some(kept.clone().pin(vec![approval], false));
+    }
+
+    /// The operations from now on make plans of their own.
+    pub fn forget_plan(&self) {
+        *self.kept.lock().unwrap() = None;
     }
 
     /// A new operation is begun by the next process.
@@ -186,7 +219,11 @@ impl World {
         match known {
             Some(summary) if summary.finished_at.is_some() => return Ok(engine.inspect(id).await?.0),
             Some(_) => engine.resume(id).await?,
-            None => drop(engine.submit(sync.request.clone(), sync.targets()).await?),
+            None => {
+                let kept = self.kept.lock().unwrap().clone();
+                let (request, targets) = kept.unwrap_or_else(|| (sync.request.clone(), sync.targets()));
+                drop(engine.submit(request, targets).await?);
+            }
         }
         let waiting = engine.wait(id);
         tokio::pin!(waiting);

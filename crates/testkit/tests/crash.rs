@@ -8,12 +8,14 @@ use tidegate_cluster::sim::SimConfig;
 
 use tidegate_executor::EngineError;
 use tidegate_executor::effects::cluster_of;
+use tidegate_lifecycle::operation::Fact;
 use tidegate_model::{ClaimRequest, OperationId, OperationPhase};
-use tidegate_oplog::{Inventories as _, Known};
+use tidegate_oplog::{Blobs as _, Inventories as _, Known};
 use tidegate_testkit::chain;
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::effort;
 use tidegate_testkit::process::{End, World};
+use tidegate_testkit::recorded::Recorded as _;
 use tidegate_testkit::scenario::{self, Scenario, Sync};
 use tidegate_testkit::simulate::inventory_is_complete;
 use tidegate_testkit::witness::{Witness, witness};
@@ -201,6 +203,118 @@ fn a_crash_at_any_point_keeps_the_claim() {
     println!("{tried} crash points tried");
     assert!(tried > 200, "only {tried} crash points were tried");
     report(tried, &wrong);
+}
+
+/// A scenario whose operation carries out a plan that was kept before; `meddle`: what somebody does in between.
+fn run_kept(scenario: &Scenario, deaths: &[u64], meddle: Option<&Sync>) -> Kept {
+    let mut world = World::new(SimConfig::default());
+    for sync in &scenario.before {
+        world.run(sync);
+    }
+    let plan = world.keep_plan(&scenario.sync);
+    if let Some(other) = meddle {
+        world.forget_plan();
+        world.run(other);
+        world.keep(&plan);
+    }
+    world.next_operation();
+    let operation = OperationId(Uuid::from_u128(world.submitted()));
+    let mut script = scenario.script.clone();
+    let mut deaths = deaths.iter().copied();
+    let mut died = 0;
+    loop {
+        let points = Points::dying_at(deaths.next().unwrap_or(0));
+        match world.process(&scenario.sync, &mut script, &points) {
+            End::Finished(view) => {
+                let facts = world.log.facts(operation).unwrap();
+                let witness = witness(&world.cluster, operation, &view);
+                let written = world.cluster.audit();
+                let writes = written.iter().filter(|entry| {
+                    entry.operation_id == Some(operation) && !entry.dry_run && entry.code < 300
+                });
+                let bundles = facts.iter().filter_map(|fact| match fact {
+                    Fact::Planned { bundle, .. } => Some(world.log.blob(*bundle).unwrap()),
+                    _ => None,
+                });
+                return Kept {
+                    writes: writes.count(),
+                    bundles: bundles.collect(),
+                    taken: facts.iter().filter(|fact| matches!(fact, Fact::PlanTaken { .. })).count(),
+                    manifests: serde_json::to_vec(&plan.manifests).unwrap(),
+                    points: points.passed(),
+                    witness,
+                    died,
+                };
+            }
+            End::Died => died += 1,
+        }
+    }
+}
+
+struct Kept {
+    witness: Witness,
+    writes: usize,
+    /// The manifests that the operation wrote, as its log has them.
+    bundles: Vec<Vec<u8>>,
+    /// Those of the plan.
+    manifests: Vec<u8>,
+    taken: usize,
+    points: u64,
+    died: u64,
+}
+
+/// A plan that was kept and approved is carried out byte for byte, wherever the process dies: with the same writes as without a
+/// plan, and once.
+#[test]
+fn a_kept_plan_is_carried_out_byte_for_byte_wherever_it_dies() {
+    let (mut tried, mut wrong) = (0_u64, Vec::new());
+    for name in ["hooks", "waves", "prune"] {
+        let is_it = |one: &Scenario| one.name.contains(name) && one.ends == OperationPhase::Succeeded;
+        let scenario = scenario::all().into_iter().find(is_it).expect("a scenario of this name");
+        let (without, ..) = run(&scenario, &[]);
+        let expected = run_kept(&scenario, &[], None);
+        assert_eq!(
+            difference(&without, &expected.witness),
+            None,
+            "{name}: a kept plan writes something else"
+        );
+        for point in 1..=expected.points {
+            let again = (effort::is_long() || point % QUICK == 0).then(|| vec![point, point % 11 + 1]);
+            for deaths in std::iter::once(vec![point]).chain(again) {
+                let found = run_kept(&scenario, &deaths, None);
+                tried += found.died;
+                if let Some(difference) = difference(&expected.witness, &found.witness) {
+                    wrong.push(format!("{name} dying at {deaths:?}: {difference}"));
+                }
+                if found.taken != 1 || found.bundles != [found.manifests] {
+                    wrong.push(format!("{name} dying at {deaths:?}: not the manifests of the plan"));
+                }
+            }
+        }
+    }
+    println!("{tried} crash points tried");
+    assert!(tried > 150, "only {tried} crash points were tried");
+    report(tried, &wrong);
+}
+
+/// Where the cluster has moved, nothing is written, wherever the process dies.
+#[test]
+fn a_kept_plan_that_does_not_fit_any_more_writes_nothing_wherever_it_dies() {
+    let is_it = |one: &Scenario| one.name.contains("hooks") && one.ends == OperationPhase::Succeeded;
+    let scenario = scenario::all().into_iter().find(is_it).unwrap();
+    // Somebody syncs the same in between: what was to be created is there.
+    let expected = run_kept(&scenario, &[], Some(&scenario.sync));
+    assert_eq!((expected.witness.phase, expected.writes), (OperationPhase::Error, 0));
+    let says = &expected.witness.message;
+    assert!(
+        says.contains("does not fit any more") && says.contains("it was not there, and is now"),
+        "{says}"
+    );
+    for point in 1..=expected.points {
+        let found = run_kept(&scenario, &[point], Some(&scenario.sync));
+        assert_eq!((found.writes, &found.witness.message), (0, says), "dying at {point}");
+    }
+    assert!(expected.points > 3, "{}", expected.points);
 }
 
 /// A chain of operations, driven by the same shell as they are: what each of them wrote, and what the chain has recorded.

@@ -99,7 +99,7 @@ fn answer_all(shell: &mut SyncShell, millis: i64) {
 /// A wave so wide that waits for health, with another one behind it; of hooks, if that is asked for.
 fn waiting(width: u32, of_hooks: bool) -> SyncShell {
     let mut shell = Shell::new(Outbox::default());
-    let begin = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST };
+    let begin = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };
     take(&mut shell, 0, Arrival::Input(begin));
     let wide = (0..width).map(|n| {
         let name = format!("{}/d{n}", if of_hooks { "Job" } else { "Deployment" });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_model::{
     Action, Backoff, DeletePolicy, Destination, Digest, Gvk, Hook, LiveRef, OperationId, Phase, Plan,
-    RetryPolicy, SyncOptions, SyncRequest, Task, TaskOptions, Timestamp, WaitFor,
+    PlanApproval, RetryPolicy, SyncOptions, SyncRequest, TakenPlan, Task, TaskOptions, Timestamp, WaitFor,
 };
 
 pub fn id() -> OperationId {
@@ -12,6 +12,11 @@ pub fn id() -> OperationId {
 }
 
 pub const DIGEST: Digest = Digest([7; 32]);
+
+pub fn taken_plan() -> TakenPlan {
+    let approval = PlanApproval { by: "ann".into(), reason: "looked at it".into(), at: at(0) };
+    TakenPlan { hash: DIGEST, made_at: at(0), approvals: vec![approval] }
+}
 
 pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -32,7 +32,10 @@ struct Operation(Driver);
 impl Operation {
     fn begun(request: SyncRequest) -> Self {
         let mut this = Self(Driver::default());
-        this.offer(0, Input::Request { operation: id(), request: Box::new(request), targets: DIGEST });
+        this.offer(
+            0,
+            Input::Request { operation: id(), request: Box::new(request), targets: DIGEST, plan: None },
+        );
         this
     }
 
@@ -269,8 +272,12 @@ fn a_claim_that_cannot_be_asked_for_is_tried_again() {
 #[test]
 fn a_recovered_operation_still_has_its_claim() {
     let mut driver = Driver::default();
-    let begin =
-        Input::Request { operation: id(), request: Box::new(claiming(IfTaken::Refuse)), targets: DIGEST };
+    let begin = Input::Request {
+        operation: id(),
+        request: Box::new(claiming(IfTaken::Refuse)),
+        targets: DIGEST,
+        plan: None,
+    };
     let mut facts = Vec::new();
     for (millis, input) in [(0, begin), (1, Input::Claim(Ok(held())))] {
         driver.offer(&input, Timestamp::from_millis(millis)).unwrap();

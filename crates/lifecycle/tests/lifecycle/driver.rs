@@ -11,7 +11,8 @@ use crate::world::{Change, Reply, World, Write};
 
 fn begun() -> Driver {
     let mut driver = Driver::default();
-    let request = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST };
+    let request =
+        Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };
     driver.offer(&request, at(0)).unwrap();
     driver.advance(at(0)).unwrap();
     driver

@@ -141,6 +141,10 @@ fn each_fact_of_interest_is_an_event_with_its_number() {
                 reason: "away".into(),
             }),
         ),
+        (
+            Fact::PlanTaken { plan: Box::new(taken_plan()), at: at(8) },
+            Some(EventKind::PlanTaken { plan: Box::new(taken_plan()) }),
+        ),
         (judged_by(1), None),
         (judged_by(2), Some(EventKind::HealthRulesChanged { digest: Digest([2; 32]) })),
         (silent("gone"), Some(EventKind::ClusterSilent { message: "gone".into() })),

@@ -39,7 +39,8 @@ fn commands(shell: &mut SyncShell) -> Vec<Command> {
 
 fn begun() -> SyncShell {
     let mut shell = Shell::new(Outbox::default());
-    let request = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST };
+    let request =
+        Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };
     take(&mut shell, 0, Arrival::Input(request));
     shell
 }

@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod contract;
+mod drift;
 mod findings;
 mod hooks;
 mod live;

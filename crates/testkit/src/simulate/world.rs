@@ -239,7 +239,7 @@ impl<'a> World<'a> {
     fn begin(&mut self) {
         if self.durable == State::New {
             let request = Box::new(self.sync.request.clone());
-            self.offer(Input::Request { operation: self.id, request, targets: self.targets });
+            self.offer(Input::Request { operation: self.id, request, targets: self.targets, plan: None });
         }
     }
 

@@ -406,5 +406,7 @@ pub fn all() -> Vec<Written> {
         departures::is_judged_anew(),
         departures::is_deleted(),
         departures::people_decide(),
+        departures::carries_out_a_kept_plan(),
+        departures::kept_plan_does_not_fit(),
     ]
 }

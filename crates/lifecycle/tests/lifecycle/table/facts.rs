@@ -57,6 +57,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::Claim { .. } => "Claim",
         Fact::HealthRulesKnown { .. } => "HealthRulesKnown",
         Fact::Overridden { .. } => "Overridden",
+        Fact::PlanTaken { .. } => "PlanTaken",
     }
 }
 
@@ -123,6 +124,7 @@ pub fn facts() -> Vec<Fact> {
         Fact::Claim { news: ClaimNews::Without { reason: message() }, at: at(30) },
         Fact::HealthRulesKnown { digest: DIGEST, at: at(30) },
         overridden(RESOURCE),
+        Fact::PlanTaken { plan: Box::new(taken_plan()), at: at(0) },
     ]
 }
 
@@ -134,7 +136,7 @@ const AT_WORK: &str =
 /// The facts that can follow; every other is illegal.
 const TABLE: [(&str, [&str; 3]); 20] = [
     ("New", ["Accepted", "", ""]),
-    ("Accepted", ["Planned CallFailed TerminateRequested Paused Finished", "", ""]),
+    ("Accepted", ["Planned PlanTaken CallFailed TerminateRequested Paused Finished", "", ""]),
     ("Planned", [ANY, "Moved AttemptFailed NamespaceLost NamespacesSeen", ""]),
     ("DryRun", [ANY, "Moved Checked CheckFailed CallFailed:task AttemptFailed NamespaceLost Warned", ""]),
     ("Held", [ANY, WAVE, "GateAnswered"]),

@@ -20,7 +20,9 @@ use crate::build::*;
 fn name(input: &Input) -> String {
     let of = |what: &str, is_ok: bool| if is_ok { what.to_owned() } else { format!("{what}:err") };
     match input {
-        Input::Request { .. } => "Request".into(),
+        Input::Request { plan: None, .. } => "Request".into(),
+        Input::Request { plan: Some(_), .. } => "RequestOfPlan".into(),
+        Input::PlanRefused { .. } => "PlanRefused".into(),
         Input::Planned { plan, .. } => of("Planned", !plan.tasks.is_empty()),
         Input::PlanFailed(error) => of("PlanFailed", error.transient),
         Input::Answer { attempt: 0, .. } => "OldAnswer".into(),
@@ -93,7 +95,14 @@ fn inputs(place: &str) -> Vec<Input> {
     let going = Identity { uid: "1".into(), resource_version: "1".into() };
     let observation = Observation { at: at(20), seen: present() };
     vec![
-        Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST },
+        Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None },
+        Input::Request {
+            operation: id(),
+            request: Box::new(request()),
+            targets: DIGEST,
+            plan: Some(Box::new(taken_plan())),
+        },
+        Input::PlanRefused { reason: "it does not fit any more".into() },
         Input::Planned { plan: Arc::new(the_plan()), bundle: DIGEST, namespaces: Vec::new() },
         Input::Planned {
             plan: Arc::new(Plan { tasks: Vec::new(), waves: the_plan().waves, ..Plan::default() }),
@@ -169,13 +178,13 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
 }
 
 /// What every running operation answers to people.
-const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=TerminateRequested+Moved Supersede=NotSafe SupersedeFailed=NotSafe Pause=Paused \
+const RUNNING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=TerminateRequested+Moved Supersede=NotSafe SupersedeFailed=NotSafe Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove Skip=Overridden MarkDone=Overridden \
     Retry=NothingToOverride Unsaid=ReasonWanted";
-const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=AlreadyEnding Supersede=AlreadyEnding SupersedeFailed=AlreadyEnding Pause=AlreadyEnding \
+const ENDING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=AlreadyEnding Supersede=AlreadyEnding SupersedeFailed=AlreadyEnding Pause=AlreadyEnding \
     Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding Approve=AlreadyEnding Skip=AlreadyEnding MarkDone=AlreadyEnding \
     Retry=AlreadyEnding Unsaid=AlreadyEnding";
-const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Supersede=AlreadyFinished SupersedeFailed=AlreadyFinished Pause=AlreadyFinished \
+const OVER: &str = "Request=AlreadyStarted RequestOfPlan=AlreadyStarted Terminate=AlreadyFinished Supersede=AlreadyFinished SupersedeFailed=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished Approve=AlreadyFinished Skip=AlreadyFinished \
     MarkDone=AlreadyFinished Retry=AlreadyFinished Unsaid=AlreadyFinished";
 /// What the hooks and resources of a wave answer while they are at work.
@@ -189,11 +198,11 @@ const PASSED: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskComp
 
 /// What is not listed is stale: a late or repeated answer, dropped without harm.
 const TABLE: [(&str, &str, &str); 20] = [
-    ("New", "", "Request=Accepted *=NotStarted"),
+    ("New", "", "Request=Accepted RequestOfPlan=Accepted+PlanTaken *=NotStarted"),
     (
         "Accepted",
         RUNNING,
-        "Namespace=Stale Watching=Stale HealthRules=- Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
+        "Namespace=Stale Watching=Stale HealthRules=- Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished PlanRefused=Finished \
          Terminate=TerminateRequested+Finished Supersede=Claim+Finished ConfirmPrune=NothingToConfirm Skip=NothingToOverride MarkDone=NothingToOverride \
          Unsaid=NothingToOverride",
     ),

@@ -105,7 +105,10 @@ impl World {
             message: String::new(),
             listener: listener::Listener::default(),
         };
-        world.at(0, Input::Request { operation: id(), request: Box::new(request), targets: DIGEST });
+        world.at(
+            0,
+            Input::Request { operation: id(), request: Box::new(request), targets: DIGEST, plan: None },
+        );
         world
     }
 

@@ -69,6 +69,9 @@ impl Story {
                 let what = format!("{by} approves wave {}", wave.saturating_add(1));
                 self.operation.mark(at, because(&what, reason), Tone::Good);
             }
+            Fact::PlanTaken { plan, .. } => {
+                self.operation.mark(at, format!("carries out {}", plan.words()), Tone::Good);
+            }
             Fact::PruneConfirmed { by, .. } => {
                 self.operation.mark(at, format!("{by} confirms prunes"), Tone::Good);
             }

@@ -1,7 +1,9 @@
 //! Objects that were told to go, a namespace, rules that change, and an application that is deleted.
 
 use tidegate_lifecycle::operation::{Fact, Identity, Loss, Stage, WaveStep};
-use tidegate_model::{Action, Cascade, Digest, OperationPhase, Override, Phase, SyncRequest, TaskId};
+use tidegate_model::{
+    Action, Cascade, Digest, OperationPhase, Override, Phase, PlanApproval, SyncRequest, TakenPlan, TaskId,
+};
 
 use super::Written;
 use crate::words::*;
@@ -298,4 +300,39 @@ pub fn people_decide() -> Written {
         finished(succeeded, message, 14),
     ];
     Written { facts, snapshot_after: 20 }
+}
+
+/// A plan that was kept and approved is carried out.
+pub fn carries_out_a_kept_plan() -> Written {
+    let succeeded = OperationPhase::Succeeded;
+    let message = "successfully synced (all tasks run)";
+    let facts = vec![
+        accepted(18, |_| {}),
+        taken(18),
+        planned(plan(vec![task(Phase::Sync, 0, "ConfigMap", "settings", Action::Create)])),
+        step(0, WaveStep::Held, 3),
+        step(0, WaveStep::Applying, 3),
+        applied(0, 4, true),
+        step(0, WaveStep::Passed, 4),
+        moved(Stage::Finishing { phase: succeeded, message: message.into() }, 4),
+        finished(succeeded, message, 4),
+    ];
+    Written { facts, snapshot_after: 5 }
+}
+
+/// The cluster has moved since a plan was made.
+pub fn kept_plan_does_not_fit() -> Written {
+    let message = "plan 2121 does not fit any more: ConfigMap store/settings: it was there, and is gone";
+    let facts = vec![accepted(19, |_| {}), taken(19), finished(OperationPhase::Error, message, 2)];
+    Written { facts, snapshot_after: 2 }
+}
+
+fn taken(number: u8) -> Fact {
+    let approval = |by: &str| PlanApproval { by: by.into(), reason: "looked at it".into(), at: at(0) };
+    let plan = TakenPlan {
+        hash: Digest([number; 32]),
+        made_at: at(0),
+        approvals: vec![approval("ann"), approval("bob")],
+    };
+    Fact::PlanTaken { plan: Box::new(plan), at: at(1) }
 }
