@@ -222,7 +222,7 @@ impl World {
             None => {
                 let kept = self.kept.lock().unwrap().clone();
                 let (request, targets) = kept.unwrap_or_else(|| (sync.request.clone(), sync.targets()));
-                drop(engine.submit(request, targets).await?);
+                engine.submit(request, targets).await?;
             }
         }
         let waiting = engine.wait(id);

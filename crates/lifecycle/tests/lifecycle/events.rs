@@ -11,7 +11,7 @@ use tidegate_model::{
     TaskId,
 };
 
-use crate::build::{DIGEST, at, hook, id, plan, prune, request, resource};
+use crate::build::{DIGEST, at, hook, id, plan, prune, request, resource, taken_plan};
 
 fn accepted(request: SyncRequest) -> Fact {
     Fact::Accepted { operation: id(), request: Box::new(request), targets: DIGEST, at: at(1) }

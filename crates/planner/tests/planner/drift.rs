@@ -1,5 +1,7 @@
 //! Does a plan that was kept still fit? Each row: how the cluster was, how it is, and what is told.
 
+use std::sync::Arc;
+
 use tidegate_model::{LiveObject, Object, ObjectKey};
 use tidegate_planner::{Comparer, Drift, drift, sights};
 
@@ -40,7 +42,7 @@ metadata:
   uid: {uid}
   resourceVersion: '{version}'
   generation: 3
-  annotations: {{'argocd.argoproj.io/tracking-id': 'app:{}:{kind}:shop/{name}'}}
+  annotations: {{'argocd.argoproj.io/tracking-id': 'app:{}/{kind}:shop/{name}'}}
 {rest}",
         if api == "v1" { "" } else { "apps" }
     )
@@ -155,7 +157,9 @@ fn values_of_secrets_are_neither_kept_nor_told() {
     let case = case(SECRET).live(&before);
     let (comparer, _) = Comparer::new(&[], &case.request.tracking);
     let objects: Vec<Object> = case.live.clone();
-    let kept = sights(&comparer, &case.plan().plan, |key| objects.iter().find(|object| object.key() == *key));
+    let kept = sights(&comparer, &case.plan().plan, |key| {
+        objects.iter().find(|object| object.key() == *key).cloned().map(Arc::new)
+    });
     assert!(!serde_json::to_string(&kept).unwrap().contains("Y2FuYXJ5"));
     let drift = made(SECRET, &before, &now);
     let words = "Secret shop/door: was written, and the plan does not keep its values to tell which";
@@ -184,14 +188,20 @@ fn ignored_fields_and_hooks_in_the_way_do_not_count() {
 
 #[test]
 fn other_manifests_and_another_order_are_another_plan() {
-    let config =
-        |data: &str, wave: &str| format!("{}\ndata: {{a: {data}}}", object("v1 ConfigMap shop/a", wave));
+    let config = |data: &str, wave: &str| {
+        let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop";
+        let wave = match wave {
+            "" => String::new(),
+            wave => format!(", annotations: {{argocd.argoproj.io/sync-wave: '{wave}'}}"),
+        };
+        format!("{head}{wave}}}\ndata: {{a: {data}}}\n")
+    };
     let drift = |before: String, now: String| moved(&case(&before), &case(&now)).related;
     assert_eq!(
         drift(config("b", ""), config("c", "")),
         ["ConfigMap shop/a: its manifest is another one now"]
     );
-    let waves = drift(config("b", ""), config("b", "sync-wave=1"));
+    let waves = drift(config("b", ""), config("b", "1"));
     assert_eq!(
         waves,
         [
@@ -206,7 +216,7 @@ fn other_manifests_and_another_order_are_another_plan() {
     };
     let (comparer, _) = Comparer::new(&[], &case("").request.tracking);
     let (one, other) = (gates("approval"), gates("soak:1m"));
-    let none = |_: &ObjectKey| None::<Object>;
+    let none = |_: &ObjectKey| None::<Arc<Object>>;
     let drift = drift_of(&comparer, &one, &other, none);
     assert_eq!(drift.related, ["the order, the gates or the deadlines of the waves are others now"]);
 }
@@ -215,7 +225,7 @@ fn drift_of(
     comparer: &Comparer,
     kept: &tidegate_planner::Planned,
     now: &tidegate_planner::Planned,
-    live: impl Fn(&ObjectKey) -> Option<Object>,
+    live: impl Fn(&ObjectKey) -> Option<Arc<Object>>,
 ) -> Drift {
     drift(comparer, (&kept.plan, &kept.manifests, &[]), (&now.plan, &now.manifests), live)
 }
