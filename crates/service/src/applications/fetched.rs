@@ -97,3 +97,39 @@ impl Fetched {
         self.all().retain(|key, _| applications.contains(key));
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests {
+    use std::path::Path;
+
+    use tidegate_model::argo::ApplicationSource;
+
+    use super::*;
+
+    fn used(url: &str) -> Used {
+        let address = Address::parse(url, Path::new("/")).unwrap();
+        Used {
+            address,
+            source: ApplicationSource { repo_url: url.to_owned(), ..ApplicationSource::default() },
+        }
+    }
+
+    /// What could not be had is looked at again, and so is what there was before: it may be wanted still.
+    #[test]
+    fn what_is_looked_at_with_an_application() {
+        let (fetched, key) =
+            (Fetched::default(), |name: &str| AppKey { namespace: "argocd".into(), name: name.into() });
+        let (a, b) = (used("https://example.com/x/a"), used("https://example.com/x/b"));
+        fetched.put(&key("one"), vec![a.clone()], true);
+        fetched.put(&key("one"), vec![b.clone()], false);
+        assert_eq!(fetched.of(&key("one")), [b.clone(), a.clone()]);
+        fetched.put(&key("two"), vec![a.clone()], true);
+        fetched.put(&key("one"), vec![b.clone()], true);
+        assert_eq!(fetched.of(&key("one")), [b]);
+        fetched.keep_only(&BTreeSet::from([key("two")]));
+        assert_eq!(fetched.addresses(), BTreeSet::from([a.address]));
+        fetched.put(&key("two"), Vec::new(), true);
+        assert!(fetched.addresses().is_empty() && fetched.all().is_empty());
+    }
+}

@@ -211,6 +211,8 @@ fn a_base_that_moves_is_seen_with_one_question() {
     );
     stage.write(&format!("resources: ['{}']\n", stage.base("//app?ref=v1")));
     assert_eq!(stage.key(), fixed, "a tag stays");
+    stage.run("base", &["branch", "v1", "main"]);
+    assert_eq!((stage.look(), stage.key()), (vec![true], fixed), "a tag comes before a branch of its name");
     // It is used, and can be looked at, also where it is not to be had.
     let used = || stage.bench.making.fetching.as_ref().unwrap().used();
     stage.write(&format!("resources: ['{}']\n", stage.base("//app?ref=none")));

@@ -49,7 +49,9 @@ pub(super) fn way(access: &Access, to: &Uri, barred: Barred, within: Duration) -
     if through.uri().scheme_str() != Some("http") {
         return Err(bad());
     }
-    let mut tunnel = Tunnel::new(through.uri().clone(), tcp);
+    // Whoever has written the Secret has said where the proxy is, be it on this machine.
+    let to_proxy = connector(within, Barred { loopback: false, ..barred });
+    let mut tunnel = Tunnel::new(through.uri().clone(), to_proxy);
     let given = through.raw_auth().map(|(user, password)| STANDARD.encode(format!("{user}:{password}")));
     let given = given.and_then(|given| HeaderValue::from_str(&format!("Basic {given}")).ok());
     if let Some(header) = through.basic_auth().cloned().or(given) {
