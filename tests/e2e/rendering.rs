@@ -1,6 +1,7 @@
 //! Applications whose manifests a program makes: charts and kustomizations.
 
 use serde_json::{Value, json};
+use tidegate_testkit::git::{self, Asked, GitServer};
 use tidegate_testkit::tools;
 
 use crate::bench::{Bench, Running};
@@ -54,7 +55,11 @@ impl Stage {
     }
 
     fn serve(&self) -> Running {
-        let mut serving = self.bench.start(&["serve", "--sim", "--apps", "apps"]);
+        self.serve_with(&[])
+    }
+
+    fn serve_with(&self, options: &[&str]) -> Running {
+        let mut serving = self.bench.start(&[&["serve", "--sim", "--apps", "apps"], options].concat());
         serving.await_line("serving");
         serving
     }
@@ -116,6 +121,55 @@ fn charts_and_kustomizations_are_synced() {
     end(serving);
     let left = std::fs::read_dir(stage.bench.state().join("working")).unwrap().count();
     assert_eq!(left, 0, "nothing is left of what programs have seen");
+}
+
+/// A base on a server: fetched only where that is allowed and the project permits it, and looked at with the application.
+#[test]
+fn a_remote_base_is_synced_where_it_is_allowed() {
+    let Some(kustomize) = tools::kustomize() else { return };
+    if !git::is_there() {
+        return;
+    }
+    let mut stage = Stage::new();
+    stage.bench.set("TIDEGATE_KUSTOMIZE", kustomize);
+    std::fs::create_dir(stage.bench.path().join("root")).unwrap();
+    let server = GitServer::start(&stage.bench.path().join("root"));
+    let push = |value: &str| {
+        let map = format!(
+            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: far}}, data: {{value: '{value}'}}}}"
+        );
+        stage.bench.write("root/base/app/map.yaml", map);
+        stage.bench.write("root/base/app/kustomization.yaml", "resources: [map.yaml]");
+        stage.bench.run(&["example", "commit", "root/base"]).expect_code(0);
+    };
+    push("1");
+    let base = server.url("base");
+    stage.bench.write("apps/repo/remote/kustomization.yaml", format!("resources: ['{base}//app?ref=main']"));
+    stage.commit("repo");
+    stage.app("remote", "source: {repoURL: ./repo, path: remote}");
+    let told = |app: &Value, part: &str| app["status"]["conditions"].to_string().contains(part);
+    let serving = stage.serve();
+    let app = stage.until("remote", |app| told(app, "--allow-remote-bases"));
+    assert!(told(&app, "remote/kustomization.yaml names http://127.0.0.1"), "{app}");
+    stage.wait(&["plain", "built"]);
+    assert!(server.asked().is_empty(), "nobody has asked");
+    end(serving);
+    let serving = stage.serve_with(&[&format!("--allow-remote-bases={base}")]);
+    stage.wait(&["remote"]);
+    let fetched = server.asked().into_iter().filter(|asked| *asked == Asked::Objects).count();
+    assert_eq!((stage.value("far"), fetched), (json!("1"), 1), "its names are asked for again before a sync");
+    // The repository of the application has not moved, and the base has.
+    push("2");
+    stage.bench.run(&["app", "refresh", "remote"]).expect_code(0);
+    stage.until("remote", |_| stage.value("far") == "2");
+    stage.wait(&["remote"]);
+    // A project that permits the source alone.
+    stage.bench.write("apps/project.yaml", "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: default}\nspec:\n  sourceRepos: ['./*']\n  destinations: [{server: '*', namespace: '*'}]\n  clusterResourceWhitelist: [{group: '*', kind: '*'}]\n");
+    let app = stage.until("remote", |app| told(app, "sourceRepos"));
+    assert!(told(&app, &base) && app["status"]["sync"]["status"] == "Unknown", "{app}");
+    stage.wait(&["plain", "built"]);
+    assert_eq!(stage.value("far"), "2", "nothing is touched");
+    end(serving);
 }
 
 #[test]

@@ -140,6 +140,13 @@ pub fn check(project: &AppProject, mandate: &Mandate, home: &str) -> Result<(), 
     }
 }
 
+/// Whether a project permits a repository, be it one that manifests name beside their source.
+pub fn check_repository(project: &AppProject, repository: &str) -> Result<(), NotPermitted> {
+    let rules = Rules { name: &project.metadata.name, spec: &project.spec };
+    rules.supported()?;
+    rules.repository(repository)
+}
+
 /// Whether a project permits an operation to write an object, also to delete it. Where nobody knows whether a kind lives in
 /// namespaces, both must be permitted.
 pub fn check_object(

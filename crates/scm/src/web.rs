@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_util::client::legacy;
-use tidegate_web::{Client, LINK_LOCAL, Trust, TrustError, cause, client, connector, direct, link_local};
+use tidegate_web::{
+    Barred, Client, LINK_LOCAL, Trust, TrustError, cause, client, connector, direct, link_local,
+};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -144,7 +146,7 @@ impl Web {
             }
             (error, _) => Problem::new(error.to_string()),
         })?;
-        Ok(client(&tls, direct(connector(self.limits.connect, false))))
+        Ok(client(&tls, direct(connector(self.limits.connect, Barred::LINK_LOCAL))))
     }
 
     /// For how long somebody is still asked to wait.

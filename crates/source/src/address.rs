@@ -22,6 +22,8 @@ pub(crate) enum Place {
     Charts(Site),
     /// A chart of an OCI registry.
     Registry(Site),
+    /// One file of a server.
+    File(Site),
 }
 
 /// A repository of a server.
@@ -121,6 +123,19 @@ impl Address {
         }
     }
 
+    /// Reads the address of one file of a server.
+    pub(crate) fn of_file(url: &str) -> Result<Self, SourceError> {
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        match scheme.to_ascii_lowercase().as_str() {
+            "https" => site(url, "https", 443, rest, true).map(|site| Self(Place::File(site))),
+            "http" => site(url, "http", 80, rest, true).map(|site| Self(Place::File(site))),
+            _ => Err(SourceError::BadAddress {
+                url: shown(url),
+                reason: "files are fetched by https:// alone",
+            }),
+        }
+    }
+
     /// Of a repository over the network, where none are reached.
     pub(crate) fn unreached(&self) -> SourceError {
         SourceError::Address { url: self.to_string(), what: "a repository over the network" }
@@ -143,7 +158,8 @@ fn shown(url: &str) -> String {
     }
 }
 
-fn site(
+/// Reads what follows the scheme of an address.
+pub(crate) fn site(
     url: &str,
     scheme: &'static str,
     usual: u16,
@@ -217,9 +233,11 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Place::Local(path) => write!(f, "{}", path.display()),
-            Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site) => {
-                write!(f, "{site}")
-            }
+            Place::Http(site)
+            | Place::Ssh(site)
+            | Place::Charts(site)
+            | Place::Registry(site)
+            | Place::File(site) => write!(f, "{site}"),
         }
     }
 }

@@ -2,6 +2,8 @@ use std::path::PathBuf;
 
 use tidegate_model::InvalidGlob;
 
+pub(crate) use crate::words::{TEXT_MAX, plain, plain_ends};
+
 /// Why manifests could not be had. Each text names the place and says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
@@ -194,14 +196,24 @@ pub enum SourceError {
         reason: String,
     },
     /// A kustomization needs what is on a server.
-    #[error(
-        "{file} names {base}, which is on a server, and such are not fetched; copy it into the repository, or make it a source of its own"
-    )]
+    #[error("{file} names {base}, which is on a server; {why}")]
     RemoteBase {
         /// Path of the kustomization in the repository.
         file: String,
         /// The base, the resource or the chart as it is named there, without what is secret in it.
         base: String,
+        /// Why it is not fetched, and what to do.
+        why: &'static str,
+    },
+    /// What a kustomization names on a server is not to be had.
+    #[error("{file} names {base}: {reason}")]
+    Base {
+        /// Path of the kustomization in the repository.
+        file: String,
+        /// The base or the resource as it is named there, without what is secret in it.
+        base: String,
+        /// What is wrong with it, what its server said, or who does not permit it.
+        reason: String,
     },
     /// A repository has no such chart.
     #[error("the repository {repository} has no chart {chart:?}; it has {}", if known.is_empty() { "none" } else { known })]
@@ -238,13 +250,37 @@ pub enum SourceError {
     },
     /// A chart needs others.
     #[error(
-        "chart {chart} needs the charts {missing}, which are not in its folder charts, and charts are not fetched for others; run `helm dependency update` there and commit what it brings"
+        "chart {chart} needs the charts {missing}, which are not in its folder charts; {why}run `helm dependency update` there and commit what it brings"
     )]
     Dependencies {
         /// Its name, or the `path` of its folder.
         chart: String,
-        /// Their names, as Helm lists them.
+        /// Their names, and where they are from if that is said.
         missing: String,
+        /// Why they are not fetched, up to `or `; empty where nothing says where they are from.
+        why: &'static str,
+    },
+    /// A chart that another one needs is not to be had.
+    #[error("chart {chart} needs the chart {missing}: {reason}")]
+    Dependency {
+        /// Its name, or the `path` of its folder.
+        chart: String,
+        /// The name of the other one, and where it is from.
+        missing: String,
+        /// What is wrong with it, what its server said, or who does not permit it.
+        reason: String,
+    },
+    /// What is locked is not what the chart asks for.
+    #[error(
+        "chart {chart}: its {lock} is out of sync with its dependencies: {reason}; run `helm dependency update` there and commit what it brings"
+    )]
+    Lock {
+        /// Its name, or the `path` of its folder.
+        chart: String,
+        /// `Chart.lock` or `requirements.lock`.
+        lock: &'static str,
+        /// Which of the dependencies is another one.
+        reason: String,
     },
     /// A file of values is missing.
     #[error(
@@ -346,31 +382,6 @@ pub enum SourceError {
         /// In the words of the system or of the Git library.
         reason: String,
     },
-}
-
-/// Longest text of somebody else that is passed on, in characters.
-pub(crate) const TEXT_MAX: usize = 300;
-
-/// One line of reasonable length.
-pub(crate) fn plain(text: &str) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let line = line.trim();
-    if line.chars().count() <= TEXT_MAX {
-        return line.to_owned();
-    }
-    line.chars().take(TEXT_MAX).chain(['…']).collect()
-}
-
-/// The same of what a program says: what it was doing comes first, and why it could not at last.
-pub(crate) fn plain_ends(text: &str) -> String {
-    const BEGIN: usize = TEXT_MAX / 3;
-    let line: Vec<char> = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let begin = line.iter().take(BEGIN);
-    let left_out = line.len().saturating_sub(TEXT_MAX);
-    if left_out == 0 {
-        return line.iter().collect();
-    }
-    begin.chain(&[' ', '…', ' ']).chain(line.iter().skip(BEGIN.saturating_add(left_out))).collect()
 }
 
 /// The words of an error of the Git library, with its causes.

@@ -14,6 +14,11 @@ pub(crate) trait Files {
     /// The plain paths of all files below a folder; none where there is no folder.
     fn below(&self, folder: &str) -> Result<Vec<String>, SourceError>;
 
+    /// What the content of a folder is known by, where it can be copied as a whole; nothing where there is none.
+    fn content_of(&self, _folder: &str) -> Result<Option<String>, SourceError> {
+        Ok(None)
+    }
+
     /// Where they are, for people.
     fn place(&self) -> String;
 }
@@ -30,6 +35,11 @@ impl Files for Reader<'_> {
         let Some(tree) = self.find_folder(folder)? else { return Ok(Vec::new()) };
         let listed = self.list(tree, folder, true)?;
         Ok(listed.into_iter().map(|entry| crate::tree::full(folder, &entry.path)).collect())
+    }
+
+    fn content_of(&self, folder: &str) -> Result<Option<String>, SourceError> {
+        let Some(tree) = self.find_folder(folder)? else { return Ok(None) };
+        Ok(Some(self.content_id(tree, folder)?.to_string()))
     }
 
     fn place(&self) -> String {

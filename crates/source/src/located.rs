@@ -59,25 +59,68 @@ impl Repository {
         making: &Making,
     ) -> Result<Located, SourceError> {
         kind::said(source)?;
-        self.in_commit(commit, &making.limits, |reader| locate(reader, source, making))
+        let begun = self.in_commit(commit, &making.limits, |reader| locate(reader, source, making))?;
+        // Nothing is read meanwhile: what is fetched may be of the same repository.
+        begun.complete(making)
     }
 
     /// Reads or makes the manifests that were located.
     pub fn read(&self, located: &Located, making: &Making) -> Result<Vec<File>, SourceError> {
         let Located { commit, folder, path, how, .. } = located;
-        self.in_commit(commit, &making.limits, |reader| match how {
-            How::Directory(wanted) => directory::read(reader, *folder, path, wanted),
+        let reading = |using: &dyn Fn(&Reader<'_>) -> Result<(), SourceError>| {
+            self.in_commit(commit, &making.limits, using)
+        };
+        match how {
+            How::Directory(wanted) => self
+                .in_commit(commit, &making.limits, |reader| directory::read(reader, *folder, path, wanted)),
             How::Helm(plan) => {
                 let workshop = Workshop::open(&making.tools)?;
-                reader.copy(*folder, path, &workshop)?;
-                plan.make(&workshop, &workshop.source().join(path), making)
+                reading(&|reader| {
+                    reader.copy(*folder, path, &workshop)?;
+                    plan.copy_beside(reader, path, &workshop)
+                })?;
+                plan.make(&workshop, path, making)
             }
-            How::Kustomize(plan) => plan.make(reader, making),
-        })
+            How::Kustomize(plan) => {
+                let workshop = Workshop::open(&making.tools)?;
+                reading(&|reader| plan.copy(reader, &workshop))?;
+                plan.make(&workshop, making)
+            }
+        }
     }
 }
 
-fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> Result<Located, SourceError> {
+/// Manifests that are found, and for which something may have to be fetched.
+struct Begun {
+    hasher: Sha256,
+    commit: String,
+    folder: ObjectId,
+    path: String,
+    how: How,
+    /// What a kustomization names on servers.
+    entries: Vec<kustomize::Entry>,
+}
+
+impl Begun {
+    /// Fetches what is needed beside the source. Then it is known what the manifests are.
+    fn complete(self, making: &Making) -> Result<Located, SourceError> {
+        let Self { mut hasher, commit, folder, path, mut how, entries } = self;
+        match &mut how {
+            How::Directory(_) => {}
+            How::Helm(plan) => {
+                plan.fetch(making)?;
+                plan.digest(&mut hasher);
+            }
+            How::Kustomize(plan) => {
+                plan.fetch(entries, making)?;
+                plan.digest(&mut hasher);
+            }
+        }
+        Ok(Located { key: Digest(hasher.finalize().into()), commit, folder, path, how })
+    }
+}
+
+fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> Result<Begun, SourceError> {
     let (path, folder) = reader.folder(&source.path)?;
     let names = reader.names(folder)?;
     let source = &overrides::applied(source, reader, (&path, &names), &making.purpose.name)?;
@@ -94,6 +137,7 @@ fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> R
     }
     let asked = (source.repo_url.as_str(), path.as_str(), source.target_revision.as_str());
     let variables = Variables::new(&making.purpose, asked, reader.commit);
+    let mut entries = Vec::new();
     let how = match kind {
         Kind::Directory => {
             digest(&directory, &mut hasher);
@@ -103,18 +147,15 @@ fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> R
             if reader.lookup(&full(&path, kind::CHART))?.is_none() {
                 return Err(SourceError::NoChart { path });
             }
-            let plan = helm::Plan::new(source, (&path, reader), (making, &variables))?;
-            plan.digest(&mut hasher);
-            How::Helm(Box::new(plan))
+            How::Helm(Box::new(helm::Plan::new(source, (&path, reader), (making, &variables))?))
         }
         Kind::Kustomize => {
-            let plan = kustomize::Plan::new(source, &path, reader, (making, &variables))?;
-            plan.digest(&mut hasher);
+            let (plan, named) = kustomize::Plan::new(source, &path, reader, (making, &variables))?;
+            entries = named;
             How::Kustomize(Box::new(plan))
         }
     };
-    let key = Digest(hasher.finalize().into());
-    Ok(Located { key, commit: reader.commit.to_owned(), folder, path, how })
+    Ok(Begun { hasher, commit: reader.commit.to_owned(), folder, path, how, entries })
 }
 
 fn digest(directory: &DirectorySource, hasher: &mut Sha256) {

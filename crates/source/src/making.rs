@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::repository::Repository;
 use crate::tree::Limits;
-use crate::{Purpose, Tools};
+use crate::{Fetching, Purpose, Tools};
 
 /// What manifests are made with.
 #[derive(Clone, Default)]
@@ -18,6 +18,8 @@ pub struct Making {
     pub purpose: Purpose,
     /// The sources whose files may be named, by their `ref`.
     pub referred: BTreeMap<String, Referred>,
+    /// What may be fetched beside the source itself; nothing, if nothing is said.
+    pub fetching: Option<Arc<Fetching>>,
 }
 
 /// A source whose files may be named by others.

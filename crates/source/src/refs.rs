@@ -27,6 +27,15 @@ impl Refs {
         self.whole(name).map(|(_, id)| *id)
     }
 
+    /// The same in Git's own order, in which tags come before branches.
+    pub(crate) fn find_as_git(&self, name: &str) -> Option<ObjectId> {
+        if matches!(name, "" | "HEAD") {
+            return self.head;
+        }
+        let prefixes = ["", "refs/", TAGS, "refs/heads/", "refs/remotes/origin/"];
+        prefixes.iter().find_map(|prefix| self.names.get(&format!("{prefix}{name}"))).copied()
+    }
+
     /// What is meant by a name, with its whole name.
     fn whole(&self, name: &str) -> Option<(&String, &ObjectId)> {
         let prefixes = ["", "refs/heads/", "refs/tags/", "refs/remotes/origin/", "refs/"];

@@ -8,6 +8,7 @@ use tidegate_model::Timestamp;
 use tidegate_model::argo::ApplicationSource;
 
 use crate::charts::ChartRepository;
+use crate::fetching::WebFile;
 use crate::origin::{self, Origin};
 use crate::remote::{self, Network};
 use crate::repository::Repository;
@@ -37,11 +38,53 @@ impl Reach {
     }
 }
 
+/// Something that is looked at again and again.
+pub struct Known(Kind);
+
+enum Kind {
+    /// A repository, or a place of charts.
+    Origin(Origin),
+    /// One file of a server.
+    File(Arc<WebFile>),
+}
+
+impl Known {
+    fn origin(origin: Origin) -> Self {
+        Self(Kind::Origin(origin))
+    }
+
+    fn file(file: Arc<WebFile>) -> Self {
+        Self(Kind::File(file))
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &Address {
+        match &self.0 {
+            Kind::Origin(origin) => origin.address(),
+            Kind::File(file) => file.address(),
+        }
+    }
+
+    /// Whether a revision is what it is, whatever a look would show.
+    pub fn is_fixed(&self, revision: &str) -> bool {
+        matches!(&self.0, Kind::Origin(origin) if origin.is_fixed(revision))
+    }
+
+    /// Looks again. Says whether anything has changed for those who use it, be it that nothing can be seen.
+    pub fn look_again(&self) -> bool {
+        match &self.0 {
+            Kind::Origin(origin) => origin.look_again(),
+            Kind::File(file) => file.look_again(),
+        }
+    }
+}
+
 /// The repositories in use, each known once however many use it.
 #[derive(Default)]
 pub struct Repositories {
     known: Mutex<BTreeMap<Address, Arc<Repository>>>,
     charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
+    files: Mutex<BTreeMap<Address, Arc<WebFile>>>,
     /// Nothing where none over the network are reached.
     network: Option<Arc<Network>>,
     /// What signatures are checked with.
@@ -64,12 +107,31 @@ impl Repositories {
     /// The repository of a `repoURL`; relative ones are relative to `base`.
     pub fn open(&self, url: &str, base: &Path) -> Result<Arc<Repository>, SourceError> {
         let address = Address::parse(url, base)?;
+        let repository = self.opened(&address, url, false)?;
+        // Whoever names it as a source may have it on this machine.
+        repository.bar_loopback(false);
+        Ok(repository)
+    }
+
+    /// A repository that manifests name; `is_barred`: on the way there addresses of this machine are not asked, unless somebody
+    /// has it as a source.
+    pub(crate) fn open_fetched(
+        &self,
+        address: &Address,
+        url: &str,
+        is_barred: bool,
+    ) -> Result<Arc<Repository>, SourceError> {
+        self.opened(address, url, is_barred)
+    }
+
+    fn opened(&self, address: &Address, url: &str, is_barred: bool) -> Result<Arc<Repository>, SourceError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(repository) = known.get(&address) {
+        if let Some(repository) = known.get(address) {
             return Ok(Arc::clone(repository));
         }
-        let repository = Arc::new(Repository::open(&address, url, self.network.as_ref())?);
-        known.insert(address, Arc::clone(&repository));
+        let repository = Arc::new(Repository::open(address, url, self.network.as_ref())?);
+        repository.bar_loopback(is_barred);
+        known.insert(address.clone(), Arc::clone(&repository));
         Ok(repository)
     }
 
@@ -78,17 +140,61 @@ impl Repositories {
         if !origin::is_chart(source) {
             return self.open(&source.repo_url, base).map(Origin::Git);
         }
-        let address = origin::address(source, base)?;
-        let Some(network) = &self.network else {
-            return Err(address.unreached());
-        };
+        self.open_charts(&origin::address(source, base)?, None).map(Origin::Charts)
+    }
+
+    /// The charts of an address; `is_barred`: manifests alone name it, and on the way there addresses of this machine are asked or
+    /// not.
+    pub(crate) fn open_charts(
+        &self,
+        address: &Address,
+        is_barred: Option<bool>,
+    ) -> Result<Arc<ChartRepository>, SourceError> {
+        let network = self.network.as_ref().ok_or_else(|| address.unreached())?;
         let mut known = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(ChartRepository::new(address.clone(), Arc::clone(network)));
-        Ok(Origin::Charts(Arc::clone(known.entry(address.clone()).or_insert_with(new))))
+        let new = || {
+            let new = ChartRepository::new(address.clone(), Arc::clone(network));
+            new.bar_loopback(is_barred.unwrap_or_default());
+            Arc::new(new)
+        };
+        let charts = Arc::clone(known.entry(address.clone()).or_insert_with(new));
+        if is_barred.is_none() {
+            charts.bar_loopback(false);
+        }
+        Ok(charts)
+    }
+
+    /// A file of a server.
+    pub(crate) fn open_file(&self, address: &Address, is_barred: bool) -> Result<Arc<WebFile>, SourceError> {
+        let network = self.network.as_ref().ok_or_else(|| address.unreached())?;
+        let mut known = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(WebFile::new(address.clone(), Arc::clone(network), is_barred));
+        Ok(Arc::clone(known.entry(address.clone()).or_insert_with(new)))
+    }
+
+    /// Whether servers may have link-local addresses.
+    pub(crate) fn asks_link_local(&self) -> bool {
+        self.network.as_ref().is_some_and(|network| network.link_local)
+    }
+
+    /// The address of the Helm repository that a repository Secret gives a name to.
+    pub(crate) fn named_charts(&self, name: &str) -> Option<String> {
+        let network = self.network.as_ref()?;
+        let credentials = Arc::clone(&network.credentials.read().unwrap_or_else(PoisonError::into_inner));
+        credentials.named_charts(name)
+    }
+
+    /// What is known under an address.
+    pub fn find(&self, address: &Address) -> Option<Known> {
+        let git = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned();
+        let charts = || self.charts.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned();
+        let file = || self.files.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned();
+        let origin = git.map(Origin::Git).or_else(|| charts().map(Origin::Charts));
+        origin.map(Known::origin).or_else(|| file().map(Known::file))
     }
 
     /// All that are known.
-    pub fn all(&self) -> Vec<Origin> {
+    pub fn all(&self) -> Vec<Known> {
         let git = self
             .known
             .lock()
@@ -103,7 +209,10 @@ impl Repositories {
             .values()
             .map(Arc::clone)
             .collect::<Vec<_>>();
-        git.into_iter().map(Origin::Git).chain(charts.into_iter().map(Origin::Charts)).collect()
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files: Vec<Known> = files.values().map(|file| Known::file(Arc::clone(file))).collect();
+        let origins = git.into_iter().map(Origin::Git).chain(charts.into_iter().map(Origin::Charts));
+        origins.map(Known::origin).chain(files).collect()
     }
 
     /// Forgets the repositories that are not among these and that nobody works with now, and removes the mirrors of all others,
@@ -114,6 +223,8 @@ impl Repositories {
         known.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
         let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
         charts.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
         if let Some(network) = &self.network {
             remote::sweep(&network.mirrors, known.keys().chain(used));
         }
@@ -130,6 +241,17 @@ impl Repositories {
     ) -> Result<(), SourceError> {
         let keyring = Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner));
         self.origin(source, base)?.check_signed((commit, names), &keyring, (wanted, now))
+    }
+
+    /// The same of a repository that is open.
+    pub(crate) fn check_signed_in(
+        &self,
+        repository: &Repository,
+        revision: (&str, &[&str]),
+        wanted: (&Wanted, Timestamp),
+    ) -> Result<(), SourceError> {
+        let keyring = Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner));
+        repository.check_signed(revision, &keyring, wanted)
     }
 
     /// Asks with these credentials from now on, and checks signatures with the keys among them. Says whether these are others

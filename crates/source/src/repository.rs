@@ -80,6 +80,13 @@ impl Repository {
         &self.address
     }
 
+    /// Whether addresses of this machine are not asked on the way to it from now on.
+    pub(crate) fn bar_loopback(&self, is_barred: bool) {
+        if let Store::Remote(remote) = &self.store {
+            remote.bar_loopback(is_barred);
+        }
+    }
+
     fn wrong(&self, error: &gix::Error) -> SourceError {
         SourceError::Read { repository: self.address.to_string(), reason: reason(error) }
     }
@@ -124,13 +131,26 @@ impl Repository {
     /// The commit a revision means by the last look at the names: a commit, the newest tag that a version
     /// constraint allows, a branch, a tag, or the beginning of a commit; `HEAD` where it is empty.
     pub fn resolve(&self, revision: &str) -> Result<String, SourceError> {
+        // A constraint comes before a branch of that name, as in Argo CD.
+        self.resolve_as(revision, |refs| refs.newest(revision).or_else(|| refs.find(revision)))
+    }
+
+    /// The commit that Git itself fetches by a name: a commit, a tag, or else a branch; `HEAD` where it is empty.
+    pub(crate) fn resolve_name(&self, name: &str) -> Result<String, SourceError> {
+        self.resolve_as(name, |refs| refs.find_as_git(name))
+    }
+
+    fn resolve_as(
+        &self,
+        revision: &str,
+        find: impl Fn(&Refs) -> Option<ObjectId>,
+    ) -> Result<String, SourceError> {
         let repository = self.address.to_string();
         let unknown =
             || SourceError::NoRevision { repository: repository.clone(), revision: revision.to_owned() };
         let whole = ObjectId::from_hex(revision.as_bytes()).ok();
         let refs = if whole.is_some() { Arc::default() } else { self.refs()? };
-        // A constraint comes before a branch of that name, as in Argo CD.
-        let named = whole.or_else(|| refs.newest(revision)).or_else(|| refs.find(revision));
+        let named = whole.or_else(|| find(&refs));
         if named.is_none() && matches!(revision, "" | "HEAD") {
             return Err(SourceError::Empty { repository });
         }

@@ -73,6 +73,15 @@ pub fn allows(constraint: &str, version: &str) -> bool {
     newest(constraint, [version]).is_some()
 }
 
+/// Whether a version is what a constraint asks for, or a version that stands for itself; nothing asks for any.
+pub(crate) fn satisfies(constraint: &str, version: &str) -> bool {
+    let constraint = if constraint.trim().is_empty() { "*" } else { constraint };
+    match (Constraint::parse(constraint), Version::parse(version)) {
+        (Some(constraint), Some(version)) => constraint.allows(&version),
+        _ => constraint == version,
+    }
+}
+
 /// Whether a text is one version, with all its numbers.
 pub(crate) fn is_whole(text: &str) -> bool {
     let numbers = text.split(['-', '+']).next().unwrap_or_default();

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
-use crate::link_local::{Resolver, resolver};
+use crate::barred::{Barred, Resolver, resolver};
 use crate::trust::Tls;
 
 /// Whatever a connection fails with.
@@ -24,10 +24,10 @@ pub type Way = BoxCloneSyncService<Uri, TokioIo<TcpStream>, Fault>;
 /// Asks servers over `https` and `http`.
 pub type Client = legacy::Client<HttpsConnector<Way>, Full<Bytes>>;
 
-/// Connects to servers within a time. A name that leads to a link-local address is refused with [`crate::LINK_LOCAL`], unless
-/// those are allowed.
-pub fn connector(within: Duration, allows_link_local: bool) -> HttpConnector<Resolver> {
-    let mut tcp = HttpConnector::new_with_resolver(resolver(allows_link_local));
+/// Connects to servers within a time. A name that leads to a barred address is refused with the reason, such as
+/// [`crate::LINK_LOCAL`].
+pub fn connector(within: Duration, barred: Barred) -> HttpConnector<Resolver> {
+    let mut tcp = HttpConnector::new_with_resolver(resolver(barred));
     tcp.enforce_http(false);
     tcp.set_connect_timeout(Some(within));
     tcp

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_application::accounts::Accounts;
 use tidegate_model::{IfTaken, ResourceSelector};
+use tidegate_source::Prefix;
 
 use super::api::ApiArgs;
 use super::cluster::ClusterArgs;
@@ -64,6 +65,15 @@ pub struct ServeArgs {
     /// Program for kustomizations: kustomize, or kubectl [default: either of them on the PATH]
     #[arg(long, value_name = "PATH", env = "TIDEGATE_KUSTOMIZE", value_parser = values::path())]
     pub kustomize: Option<PathBuf>,
+    /// Beginnings of addresses from which remote bases and files of kustomizations are fetched, such as
+    /// https://github.com/acme, separated by commas; * for all that are not plain HTTP. Without it none are
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    pub allow_remote_bases: Vec<Prefix>,
+    /// Beginnings of addresses of repositories from which charts are fetched that charts need, such as
+    /// https://charts.example.com or oci://registry.example.com/charts, separated by commas; * for all that are not
+    /// plain HTTP. Without it none are
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    pub allow_chart_dependencies: Vec<Prefix>,
     /// How often repositories are looked at, and applications compared anyway; 0s for never
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
     pub refresh_every: Duration,

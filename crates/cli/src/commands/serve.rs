@@ -16,6 +16,7 @@ use tidegate_service::sets::store::{FolderSets, KubernetesSets, SetStore};
 use tidegate_service::sets::{SetServing, Sets};
 use tidegate_service::state_dir::StateDir;
 use tidegate_service::{log, simulated};
+use tidegate_source::Allowed;
 
 use crate::args::ServeArgs;
 use crate::commands::{api, example, serve_accounts, serve_sets};
@@ -55,6 +56,10 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         secrets,
         helm: args.helm.clone(),
         kustomize: args.kustomize.clone(),
+        allowed: Allowed {
+            bases: args.allow_remote_bases.clone(),
+            charts: args.allow_chart_dependencies.clone(),
+        },
         providers: args.sets.providers.providers(),
     };
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;

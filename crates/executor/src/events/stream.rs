@@ -102,7 +102,10 @@ impl Events {
         Self {
             of,
             log: Arc::clone(log),
-            live: announcer.listen(),
+            live: match of {
+                Of::One(operation) => announcer.listen_to(operation),
+                Of::All => announcer.listen(),
+            },
             seen,
             ready: VecDeque::new(),
             behind: BTreeSet::new(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
+use tidegate_application::credentials::without_credentials;
 use tidegate_application::deletion::is_unfounded;
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::windows::Held;
@@ -19,11 +20,12 @@ use tidegate_source::Address;
 
 use super::admission::{admit, signed};
 use super::deleting;
-use super::manifests::purpose;
+use super::manifests::Made;
 use super::messages::AppMessage;
 use super::places::Place;
 use super::recorded::{loaded, of_summary, progress};
 use super::shared::Shared;
+use super::store::AppKey;
 
 /// How often the status follows an operation, at most.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -75,13 +77,14 @@ pub(crate) async fn prepare(
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
     let names = revisions.clone();
-    let resolved = shared.manifests.resolve(&sources, revisions, true).await?;
+    let key = AppKey::of(application);
+    let resolved = shared.manifests.resolve(&key, (&sources, revisions), true).await?;
     moved(resolved.moved);
     signed(shared, application, (&sources, &resolved.revisions), names).await?;
     if let Some(sync) = asked.sync.as_ref().filter(|sync| !sync.resources.is_empty()) {
         let targets = shared
             .manifests
-            .targets(&sources, &resolved.revisions, (purpose(application, &place.namespace), false))
+            .targets(&sources, &resolved.revisions, (shared.made_for(application, &place.namespace), false))
             .await?
             .targets;
         let wanted: Vec<ResourceSelector> = sync.resources.iter().map(operation::selector).collect();
@@ -235,14 +238,22 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let windows = shared.projects.windows(application, &target).given;
     let names = operation::names(&asked);
     signed(shared, application, (&sources, &revisions), names).await.map_err(Not::Refused)?;
-    let with = (purpose(application, &namespace), false);
+    let with = (shared.made_for(application, &namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(Not::Refused)?;
     let request =
         operation::request(application, &asked, (destination, namespace), &revisions).map_err(refused)?;
-    let held = held_by(shared.gates.read().await, windows, mandate);
+    let held = held_by(shared.gates.read().await, windows, with_fetched(mandate, &made));
     let targets = Targets { targets: made.targets.as_ref().clone(), ..held };
     // Another operation of the application, such as one of `tidegate sync`, is finished first.
     Ok(shared.engine.ensure_when(operation, request, targets, IfTaken::Queue).await?)
+}
+
+/// What was fetched beside the sources has to be permitted as they are, for as long as the operation writes.
+fn with_fetched(mut mandate: Mandate, made: &Made) -> Mandate {
+    let fetched = made.fetched.iter().map(|used| without_credentials(&used.source.repo_url));
+    let all: BTreeSet<String> = mandate.repositories.into_iter().chain(fetched).collect();
+    mandate.repositories = all.into_iter().collect();
+    mandate
 }
 
 /// An operation waits at each wave for the windows that it began with, which outlive the process as it does. Those of its

@@ -19,10 +19,11 @@ use tidegate_model::{
 };
 use tidegate_oplog::Known;
 use tidegate_planner::{all_images, own_wave};
-use tidegate_source::{Address, Purpose};
+use tidegate_source::Address;
 
 use super::admission::{admit, refuse_hooks, refuse_resources, signed};
-use super::manifests::{Made, purpose};
+use super::fetched::For;
+use super::manifests::Made;
 use super::places::{NoPlace, Place};
 use super::projects;
 use super::recorded;
@@ -178,7 +179,8 @@ impl Comparison<'_> {
             return Ok(before);
         }
         let look = self.level >= Level::Forced;
-        let resolved = self.shared.manifests.resolve(sources, sources.wanted(), look).await?;
+        let (key, wanted) = (AppKey::of(self.application), sources.wanted());
+        let resolved = self.shared.manifests.resolve(&key, (sources, wanted), look).await?;
         self.moved = resolved.moved;
         Ok(resolved.revisions)
     }
@@ -195,9 +197,9 @@ impl Comparison<'_> {
         let mark = shared.watching.mark(&AppKey::of(application), &destination);
         let request = operation::comparison(application, destination.clone(), namespace.clone());
         let known = recorded::inventory(shared, &request).await;
-        let purpose = purpose(application, &namespace);
-        let keys = shared.manifests.keys(sources, revisions, purpose.clone()).await?;
-        self.same = self.deploying(revisions, &keys, &purpose).await;
+        let made_for = shared.made_for(application, &namespace);
+        let keys = shared.manifests.keys(sources, revisions, made_for.clone()).await?;
+        self.same = self.deploying(revisions, &keys, &made_for).await;
         let asked = Asked { request: &request, known: None, manifests: &keys, user: &mandate.user };
         let known = self.memory.known(known, level, &asked);
         let asked = Asked { known: known.as_ref(), ..asked };
@@ -206,7 +208,7 @@ impl Comparison<'_> {
         {
             return Ok(found);
         }
-        let made = shared.manifests.targets(sources, revisions, (purpose, level == Level::Hard)).await?;
+        let made = shared.manifests.targets(sources, revisions, (made_for, level == Level::Hard)).await?;
         let cluster = seen_by(shared, &place, &made, level);
         let (differences, findings) = differ(cluster.as_ref(), &request, known.as_ref(), &made).await?;
         if known.as_ref().is_none_or(|known| !known.searched) {
@@ -225,17 +227,12 @@ impl Comparison<'_> {
     }
 
     /// The operation under way that deploys the manifests with these keys, of other revisions than are compared.
-    async fn deploying(
-        &self,
-        compared: &[String],
-        keys: &[Digest],
-        purpose: &Purpose,
-    ) -> Option<OperationId> {
+    async fn deploying(&self, compared: &[String], keys: &[Digest], made_for: &For) -> Option<OperationId> {
         let (id, sources, revisions) = superseding::at_stake(self.application)?;
         if revisions == compared {
             return None;
         }
-        let deployed = self.shared.manifests.keys(&sources, &revisions, purpose.clone()).await;
+        let deployed = self.shared.manifests.keys(&sources, &revisions, made_for.clone()).await;
         deployed.is_ok_and(|deployed| deployed == keys).then_some(id)
     }
 }
@@ -321,11 +318,12 @@ async fn of_sync(
         None => sources.wanted(),
     };
     let names = revisions.clone();
-    let resolved = shared.manifests.resolve(&sources, revisions, true).await?;
+    let key = AppKey::of(application);
+    let resolved = shared.manifests.resolve(&key, (&sources, revisions), true).await?;
     moved(resolved.moved);
     let revisions = resolved.revisions;
     signed(shared, application, (&sources, &revisions), names).await?;
-    let with = (purpose(application, &place.namespace), false);
+    let with = (shared.made_for(application, &place.namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await?;
     let Place { destination, cluster, namespace, .. } = place;
     let request = operation::comparison(application, destination, namespace);

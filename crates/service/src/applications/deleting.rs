@@ -10,9 +10,9 @@ use tidegate_model::argo::Application;
 use tidegate_model::{OperationId, SyncRequest};
 
 use super::admission::signed;
-use super::manifests::purpose;
 use super::places::Place;
 use super::shared::Shared;
+use super::store::AppKey;
 use crate::last::{self, LastSync};
 
 /// The commits whose hooks run, none where there are none, and the id of the operation. Nothing is begun.
@@ -99,12 +99,17 @@ async fn read(
     }
     let revisions = match known.len() == sources.all().len() {
         true => known,
-        false => shared.manifests.resolve(&sources, sources.wanted(), true).await?.revisions,
+        false => {
+            let (key, wanted) = (AppKey::of(application), sources.wanted());
+            shared.manifests.resolve(&key, (&sources, wanted), true).await?.revisions
+        }
     };
     // Hooks of what is not signed do not run.
     signed(shared, application, (&sources, &revisions), Vec::new()).await?;
-    let made =
-        shared.manifests.targets(&sources, &revisions, (purpose(application, namespace), false)).await?;
+    let made = shared
+        .manifests
+        .targets(&sources, &revisions, (shared.made_for(application, namespace), false))
+        .await?;
     let (targets, definitions) = (made.targets.as_ref().clone(), shared.gates.read().await);
     Ok((revisions, Targets { targets, definitions, ..Targets::default() }))
 }

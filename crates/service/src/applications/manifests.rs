@@ -1,27 +1,27 @@
 //! Manifests of sources, off the async threads, parsed once for each content.
 
 mod parts;
+mod resolving;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_application::instance_name;
 use tidegate_application::sources::Sources;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::Digest;
-use tidegate_model::argo::{Application, ApplicationSource};
+use tidegate_model::argo::ApplicationSource;
 use tidegate_planner::Target;
 use tidegate_planner::manifests::{self, parse};
 use tidegate_scm::Web;
 use tidegate_source::{
-    Address, Credentials, File, Found, Kept, Making, Origin, Purpose, Reach, Referred, Repositories,
-    SourceError, Tools, Wanted,
+    Address, Allowed, Credentials, File, Found, Kept, Known, Making, Origin, Reach, Referred, Repositories,
+    SourceError, Tools, Used, Wanted,
 };
 
-use self::parts::{Part, Problem, for_each, parts};
-use super::projects;
+use self::parts::{Part, Problem, for_each};
+use super::fetched::{Fetched, For};
 use super::repositories::RepositoryFiles;
 use super::store::AppKey;
 use crate::generating::Providers;
@@ -44,6 +44,8 @@ pub struct Sourcing {
     pub helm: Option<PathBuf>,
     /// The program for kustomizations; `kustomize` or `kubectl` on the `PATH` if not said.
     pub kustomize: Option<PathBuf>,
+    /// What may be fetched for manifests beside their own source.
+    pub allowed: Allowed,
     /// Whom generators of ApplicationSets may ask over HTTP.
     pub providers: Providers,
 }
@@ -63,18 +65,13 @@ pub(crate) struct Manifests {
     web: Web,
     providers: Providers,
     tools: Tools,
+    allowed: Arc<Allowed>,
+    /// What was fetched beside the sources themselves.
+    fetched: Fetched,
     made: Kept<Vec<File>>,
     parsed: Kept<Vec<Target>>,
     /// Signatures are checked with other keys than when all repositories were looked at: what was refused may be good now.
     has_other_keys: AtomicBool,
-}
-
-/// What revisions mean.
-pub(crate) struct Resolved {
-    /// One for each source.
-    pub revisions: Vec<String>,
-    /// Repositories of which this look found that their names have moved: others that use them may care.
-    pub moved: Vec<Address>,
 }
 
 /// The manifests of all sources together.
@@ -82,18 +79,35 @@ pub(crate) struct Made {
     pub targets: Arc<Vec<Target>>,
     /// What made them, for each source.
     pub types: Vec<String>,
+    /// What was fetched for them beside the sources.
+    pub fetched: Vec<Used>,
 }
 
 impl Manifests {
     /// `working` is where programs work.
     pub fn new(base: PathBuf, reach: Reach, working: PathBuf, sourcing: Sourcing) -> Self {
-        let Sourcing { files, helm, kustomize, providers, .. } = sourcing;
+        let Sourcing { files, helm, kustomize, providers, allowed, .. } = sourcing;
         let mut tools = Tools::new(working);
         (tools.helm, tools.kustomize) = (helm, kustomize);
         let repositories = Arc::new(Repositories::new(reach));
         let (made, parsed) = (Kept::new(MADE_BYTES), Kept::new(PARSED_BYTES));
         let (given, asked, web, has_other_keys) = Default::default();
-        Self { repositories, base, files, given, asked, web, providers, tools, made, parsed, has_other_keys }
+        let (allowed, fetched) = (Arc::new(allowed), Fetched::default());
+        Self {
+            repositories,
+            base,
+            files,
+            given,
+            asked,
+            web,
+            providers,
+            tools,
+            allowed,
+            fetched,
+            made,
+            parsed,
+            has_other_keys,
+        }
     }
 
     /// The repositories themselves, and what relative addresses are relative to.
@@ -164,94 +178,35 @@ impl Manifests {
         let this = Arc::clone(self);
         let look = move || {
             this.read_credentials();
-            let is_meant = |one: &Origin| only.as_ref().is_none_or(|only| one.address() == only);
+            let is_meant = |one: &Known| only.as_ref().is_none_or(|only| one.address() == only);
             let has_other_keys = only.is_none() && this.has_other_keys.swap(false, Ordering::Relaxed);
-            let is_news = |one: &Origin| one.look_again() || has_other_keys;
+            let is_news = |one: &Known| one.look_again() || has_other_keys;
             let all = this.repositories.all().into_iter().filter(|one| is_meant(one) && is_news(one));
             all.map(|repository| repository.address().clone()).collect()
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
-    /// Keeps what was fetched of the repositories of these sources and of generators, and of no others.
-    pub async fn keep_only(self: &Arc<Self>, sources: Vec<ApplicationSource>) {
+    /// What was fetched for an application beside its sources.
+    pub fn fetched_for(&self, key: &AppKey) -> Vec<Used> {
+        self.fetched.of(key)
+    }
+
+    /// Keeps what was fetched of the repositories of these sources, for these applications and for generators, and of no others.
+    pub async fn keep_only(
+        self: &Arc<Self>,
+        applications: BTreeSet<AppKey>,
+        sources: Vec<ApplicationSource>,
+    ) {
         let this = Arc::clone(self);
         let keep = move || {
+            this.fetched.keep_only(&applications);
             let asked = this.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let used = sources.iter().filter_map(|source| this.address(source));
-            let used = used.chain(asked.into_values().flatten()).collect();
+            let used = used.chain(asked.into_values().flatten()).chain(this.fetched.addresses()).collect();
             this.repositories.keep_only(&used);
         };
         drop(tokio::task::spawn_blocking(keep).await);
-    }
-
-    /// What revisions of the sources mean, by the last look at their repositories or by a new one.
-    pub async fn resolve(
-        self: &Arc<Self>,
-        sources: &Sources,
-        revisions: Vec<String>,
-        look: bool,
-    ) -> Result<Resolved, String> {
-        let this = Arc::clone(self);
-        for_each(sources, revisions, move |sources| {
-            let mut looked = BTreeSet::new();
-            let mut resolved = Resolved { revisions: Vec::new(), moved: Vec::new() };
-            for one in sources {
-                let (revision, moved) = one.try_to(|| this.resolve_one(one, look, &mut looked))?;
-                resolved.revisions.push(revision);
-                resolved.moved.extend(moved);
-            }
-            Ok(resolved)
-        })
-        .await
-    }
-
-    /// What the sources of many applications mean, in the revisions they ask for: by the last look at each repository, or by a
-    /// new one, which all of them are of; and the repositories whose names have moved.
-    pub async fn resolve_all(
-        self: &Arc<Self>,
-        all: Vec<Sources>,
-        look: bool,
-    ) -> (Vec<Result<Vec<String>, String>>, Vec<Address>) {
-        let (this, count) = (Arc::clone(self), all.len());
-        let resolve = move || {
-            let (mut looked, mut known, mut moved) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
-            let mut resolve = |one: &Part| {
-                let source = &one.source;
-                let asked = (source.repo_url.clone(), source.chart.clone(), one.revision.clone());
-                let resolved = known.entry(asked).or_insert_with(|| {
-                    let (revision, news) =
-                        this.resolve_one(one, look, &mut looked).map_err(|error| error.to_string())?;
-                    moved.extend(news);
-                    Ok(revision)
-                });
-                one.try_to(|| resolved.clone().map_err(Problem))
-            };
-            let resolve_each = |sources: &Sources| {
-                parts(sources, sources.wanted()).iter().map(&mut resolve).collect::<Result<Vec<_>, _>>()
-            };
-            let resolved = all.iter().map(resolve_each).collect();
-            (resolved, moved)
-        };
-        let fault =
-            |error| (vec![Err(format!("reading the repositories met a fault: {error}")); count], Vec::new());
-        tokio::task::spawn_blocking(resolve).await.unwrap_or_else(fault)
-    }
-
-    fn resolve_one(
-        &self,
-        Part { source, revision, .. }: &Part,
-        look: bool,
-        looked: &mut BTreeSet<Address>,
-    ) -> Result<(String, Option<Address>), SourceError> {
-        let repository = self.repositories.origin(source, &self.base)?;
-        // Sources of one repository are of one look.
-        let look = look && !repository.is_fixed(revision) && looked.insert(repository.address().clone());
-        if look {
-            self.read_credentials();
-        }
-        let moved = look && repository.look()?;
-        Ok((repository.resolve(source, revision)?, moved.then(|| repository.address().clone())))
     }
 
     /// Refuses commits that are not signed as a project wants them: those of all sources, in their order. `names` are the
@@ -282,11 +237,11 @@ impl Manifests {
         self: &Arc<Self>,
         sources: &Sources,
         revisions: &[String],
-        purpose: Purpose,
+        made_for: For,
     ) -> Result<Vec<Digest>, String> {
         let this = Arc::clone(self);
         for_each(sources, revisions.to_vec(), move |sources| {
-            let making = this.making(sources, purpose)?;
+            let making = this.making(sources, &made_for)?;
             let has_manifests = |one: &&Part| !one.is_for_others();
             let locate = |one: &Part| {
                 one.try_to(|| {
@@ -294,14 +249,29 @@ impl Manifests {
                     Ok::<_, SourceError>(repository.locate(&one.source, &one.revision, &making)?.key())
                 })
             };
-            sources.iter().filter(has_manifests).map(locate).collect()
+            let keys = sources.iter().filter(has_manifests).map(locate).collect::<Result<_, String>>();
+            this.note(&made_for, &making, keys.is_ok());
+            keys
         })
         .await
     }
 
+    /// Notes what was fetched beside the sources, and is to be looked at with them.
+    fn note(&self, made_for: &For, making: &Making, is_whole: bool) -> Vec<Used> {
+        let used = making.fetching.as_ref().map(|fetching| fetching.used()).unwrap_or_default();
+        self.fetched.put(&made_for.key, used.clone(), is_whole);
+        used
+    }
+
     /// What manifests are made with.
-    fn making(&self, sources: &[Part], purpose: Purpose) -> Result<Making, String> {
-        let mut making = Making { tools: self.tools.clone(), purpose, ..Making::default() };
+    fn making(&self, sources: &[Part], made_for: &For) -> Result<Making, String> {
+        let fetching = made_for.fetching(&self.repositories, &self.allowed);
+        let mut making = Making {
+            tools: self.tools.clone(),
+            purpose: made_for.purpose.clone(),
+            fetching: Some(Arc::new(fetching)),
+            ..Making::default()
+        };
         for one in sources.iter().filter(|one| !one.source.reference.is_empty()) {
             let repository = one.try_to(|| self.repositories.open(&one.source.repo_url, &self.base))?;
             let referred = Referred { repository, commit: one.revision.clone() };
@@ -315,22 +285,21 @@ impl Manifests {
         self: &Arc<Self>,
         sources: &Sources,
         revisions: &[String],
-        (purpose, anew): (Purpose, bool),
+        (made_for, anew): (For, bool),
     ) -> Result<Made, String> {
         let this = Arc::clone(self);
         for_each(sources, revisions.to_vec(), move |sources| {
-            let making = this.making(sources, purpose)?;
-            let (mut all, mut types) = (Vec::new(), Vec::new());
-            for one in sources {
-                let (targets, kind) = one.try_to(|| this.read(one, &making, anew))?;
-                all.push(targets);
-                types.push(kind.to_owned());
-            }
+            let making = this.making(sources, &made_for)?;
+            let read = |one: &Part| one.try_to(|| this.read(one, &making, anew));
+            let found = sources.iter().map(read).collect::<Result<Vec<_>, String>>();
+            let fetched = this.note(&made_for, &making, found.is_ok());
+            let (all, types): (Vec<_>, Vec<_>) = found?.into_iter().unzip();
+            let types = types.into_iter().map(str::to_owned).collect();
             let targets = match all.as_slice() {
                 [only] => Arc::clone(only),
                 several => Arc::new(several.iter().flat_map(|one| one.iter().cloned()).collect()),
             };
-            Ok(Made { targets, types })
+            Ok(Made { targets, types, fetched })
         })
         .await
     }
@@ -389,15 +358,4 @@ impl Manifests {
 
 fn size(files: &[File]) -> usize {
     files.iter().map(|file| file.path.len().saturating_add(file.content.len())).sum()
-}
-
-/// What the manifests of an application are made for, in a namespace.
-pub(crate) fn purpose(application: &Application, namespace: &str) -> Purpose {
-    let project = projects::name_of(application);
-    Purpose {
-        name: application.metadata.name.clone(),
-        instance: instance_name(application),
-        project: project.to_owned(),
-        namespace: namespace.to_owned(),
-    }
 }

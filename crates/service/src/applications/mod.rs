@@ -20,6 +20,7 @@ mod checking;
 mod comparing;
 mod deleting;
 mod depending;
+mod fetched;
 mod given;
 pub(crate) mod manifests;
 mod messages;

@@ -8,7 +8,7 @@ use ractor::ActorRef;
 use tidegate_application::pushes::{PATHS_ANNOTATION, Push};
 use tidegate_application::refresh::Level;
 use tidegate_model::argo::Application;
-use tidegate_source::{Address, allows, is_touched};
+use tidegate_source::{Address, Used, allows, is_touched};
 
 use super::board::Board;
 use super::manifests::Manifests;
@@ -76,7 +76,11 @@ pub(crate) fn meant(
 ) -> BTreeMap<Address, BTreeSet<AppKey>> {
     let mut meant: BTreeMap<Address, BTreeSet<AppKey>> = BTreeMap::new();
     for (key, application) in board.all() {
-        for address in changed(pushes, &application, manifests) {
+        let beside = manifests.fetched_for(&key).into_iter();
+        // Nobody says which of their files matter.
+        let is_about = |used: &Used| pushes.iter().any(|push| is_changed(push, &used.source, ""));
+        let beside = beside.filter(is_about).map(|used| used.address);
+        for address in changed(pushes, &application, manifests).into_iter().chain(beside) {
             meant.entry(address).or_default().insert(key.clone());
         }
     }

@@ -200,7 +200,8 @@ async fn go_on(engine: &Engine, places: &Places) -> Result<Vec<String>, ServiceE
 async fn look_regularly(shared: Arc<Shared>, every: Duration, to: ActorRef<SupervisorMessage>) {
     loop {
         tokio::time::sleep(every).await;
-        shared.manifests.keep_only(sources_in_use(&shared.board)).await;
+        let (applications, sources) = in_use(&shared.board);
+        shared.manifests.keep_only(applications, sources).await;
         if let Some(files) = shared.manifests.files().cloned() {
             match tokio::task::spawn_blocking(move || Globals::of_files(&files)).await {
                 Ok(Ok(globals)) => {
@@ -217,14 +218,16 @@ async fn look_regularly(shared: Arc<Shared>, every: Duration, to: ActorRef<Super
     }
 }
 
-/// The sources of all applications, and those of operations that are asked for.
-fn sources_in_use(board: &Board) -> Vec<ApplicationSource> {
-    let of = |(_, application): (AppKey, Arc<Application>)| {
+/// All applications, with their sources and those of operations that are asked for.
+fn in_use(board: &Board) -> (BTreeSet<AppKey>, Vec<ApplicationSource>) {
+    let (mut applications, mut sources) = (BTreeSet::new(), Vec::new());
+    for (key, application) in board.all() {
+        applications.insert(key);
         let asked = application.operation.as_ref().and_then(|asked| asked.sync.as_ref());
         let asked = asked.into_iter().flat_map(|sync| sync.source.iter().chain(&sync.sources));
-        application.sources().iter().chain(asked).cloned().collect::<Vec<_>>()
-    };
-    board.all().into_iter().flat_map(of).collect()
+        sources.extend(application.sources().iter().chain(asked).cloned());
+    }
+    (applications, sources)
 }
 
 struct Supervisor;
@@ -478,9 +481,11 @@ impl SupervisorState {
         for (key, child) in &self.children {
             let uses_one = || {
                 let application = self.shared.board.get(key)?;
-                let mut used =
-                    application.sources().iter().map(|source| self.shared.manifests.address(source));
-                used.any(|address| address.is_some_and(|address| addresses.contains(&address))).then_some(())
+                let manifests = &self.shared.manifests;
+                let is_one = |address: Address| addresses.contains(&address);
+                let mut used = application.sources().iter().filter_map(|source| manifests.address(source));
+                let beside = || manifests.fetched_for(key).into_iter().map(|used| used.address);
+                (used.any(is_one) || beside().any(is_one)).then_some(())
             };
             if but != Some(key)
                 && let Some(actor) = &child.actor

@@ -1,12 +1,14 @@
 //! Who cares when an object in the cluster changes. One watch per kind, or per kind and namespace where all may not be
 //! watched, of metadata only, serves all applications.
 
+mod index;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use tidegate_cluster::{Cluster, Detail, ErrorKind, Followed, Pauses, Scope, follow};
+use tidegate_cluster::{Cluster, ErrorKind, Followed, Pauses, Scope, follow};
 use tidegate_model::{Destination, Gvk, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
@@ -14,6 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::places::Place;
 use super::store::AppKey;
 use super::view::{News, View};
+use index::{Cares, Index, Watched};
 
 /// After a watch has ended it is begun again, later each time it is in vain.
 const PAUSES: Pauses = Pauses { min: Duration::from_millis(500), max: Duration::from_secs(60) };
@@ -28,121 +31,11 @@ struct Inner {
     tasks: Mutex<JoinSet<()>>,
 }
 
-#[derive(Default)]
-struct Index {
-    owners: BTreeMap<ObjectKey, BTreeSet<AppKey>>,
-    applications: BTreeMap<AppKey, Cares>,
-    watched: BTreeMap<Scope, Watched>,
-    /// Kinds that may not be watched in all namespaces at once.
-    narrow: BTreeSet<Gvk>,
-    /// Grows with all that is told.
-    clock: u64,
-    /// What else is known of the cluster, for as long as any application has objects there.
-    view: Option<Arc<View>>,
-}
-
-/// What an application cares for.
-#[derive(Default)]
-struct Cares {
-    objects: BTreeMap<ObjectKey, Gvk>,
-    /// What is watched for it: all objects of a kind, or those of a namespace.
-    scopes: BTreeSet<Scope>,
-    /// When it was told of a change last, or has come to care for something else.
-    told: u64,
-}
-
 /// A moment in what is told of one application. As long as there is no other, nothing of it has changed that anybody saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     destination: Destination,
     told: u64,
-}
-
-/// A watch, which ends when it is dropped.
-struct Watched {
-    /// So many applications have such objects.
-    users: usize,
-    /// Changes are seen now.
-    is_seen: bool,
-    task: AbortHandle,
-    /// Why its objects may not be watched.
-    forbidden: Option<String>,
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Index {
-    /// Ends the watches that nobody needs any more.
-    fn tidy(&mut self) {
-        self.watched.retain(|_, watched| watched.users > 0);
-        let watched = &self.watched;
-        // Whoever has such objects later may be allowed more.
-        self.narrow.retain(|gvk| watched.keys().any(|scope| scope.gvk == *gvk));
-        if self.applications.is_empty() {
-            self.view = None;
-        }
-    }
-
-    /// Those who have objects that are like this.
-    fn owners_of(&self, is_meant: impl Fn(&ObjectKey) -> bool) -> BTreeSet<AppKey> {
-        let meant = self.owners.iter().filter(|(object, _)| is_meant(object));
-        meant.flat_map(|(_, owners)| owners.iter().cloned()).collect()
-    }
-
-    /// These are about to be told of a change.
-    fn note(&mut self, owners: &BTreeSet<AppKey>) {
-        self.clock = self.clock.saturating_add(1);
-        for owner in owners {
-            if let Some(cares) = self.applications.get_mut(owner) {
-                cares.told = self.clock;
-            }
-        }
-    }
-
-    /// All who have objects of a scope.
-    fn owners_in(&self, scope: &Scope) -> BTreeSet<AppKey> {
-        let kind = scope.gvk.group_kind();
-        let is_there = |object: &ObjectKey| {
-            object.group_kind() == kind && scope.namespace.as_ref().is_none_or(|one| *one == object.namespace)
-        };
-        self.owners_of(is_there)
-    }
-
-    /// Where objects are watched.
-    fn scopes_of(&self, objects: &BTreeMap<ObjectKey, Gvk>) -> BTreeSet<Scope> {
-        let scope = |(object, gvk): (&ObjectKey, &Gvk)| {
-            let is_narrow = self.narrow.contains(gvk) && !object.namespace.is_empty();
-            let namespace = is_narrow.then(|| object.namespace.clone());
-            Scope { gvk: gvk.clone(), namespace, detail: Detail::Metadata }
-        };
-        objects.iter().map(scope).collect()
-    }
-
-    fn forget(&mut self, application: &AppKey) {
-        self.leave(application);
-        for object in self.applications.remove(application).unwrap_or_default().objects.into_keys() {
-            if let Some(owners) = self.owners.get_mut(&object) {
-                owners.remove(application);
-                if owners.is_empty() {
-                    self.owners.remove(&object);
-                }
-            }
-        }
-    }
-
-    /// Nothing is watched for an application any more.
-    fn leave(&mut self, application: &AppKey) {
-        let cares = self.applications.get_mut(application);
-        for scope in cares.map(|cares| std::mem::take(&mut cares.scopes)).unwrap_or_default() {
-            if let Some(watched) = self.watched.get_mut(&scope) {
-                watched.users = watched.users.saturating_sub(1);
-            }
-        }
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -217,23 +110,21 @@ impl Watching {
         if index.applications.get(application).is_some_and(|cares| cares.objects == objects) {
             return;
         }
-        index.forget(application);
-        for object in objects.keys() {
-            index.owners.entry(object.clone()).or_default().insert(application.clone());
-        }
+        let left = index.forget(application);
+        index.add(application, &objects);
         index.clock = index.clock.saturating_add(1);
         let cares = Cares { objects, scopes: BTreeSet::new(), told: index.clock };
         index.applications.insert(application.clone(), cares);
         Inner::watch_for(&self.0, &mut index, application, false);
         // Those that it still has were never without anybody.
-        index.tidy();
+        index.tidy(&left);
     }
 
     /// An application cares for nothing any more.
     pub fn forget(&self, application: &AppKey) {
         let mut index = lock(&self.0.index);
-        index.forget(application);
-        index.tidy();
+        let left = index.forget(application);
+        index.tidy(&left);
     }
 
     /// Of which objects of an application changes are not seen, because they may not be watched.
@@ -299,12 +190,13 @@ impl Inner {
         let has_namespaces =
             index.owners.keys().any(|object| object.group_kind() == kind && !object.namespace.is_empty());
         if namespace.is_none() && has_namespaces && index.narrow.insert(gvk.clone()) {
+            let mut left = BTreeSet::new();
             for owner in &owners {
-                index.leave(owner);
+                left.extend(index.leave(owner));
                 Self::watch_for(this, &mut index, owner, true);
             }
             // With that this very watch ends, where nobody needs it any more.
-            index.tidy();
+            index.tidy(&left);
             return BTreeSet::new();
         }
         let there = namespace.as_ref().map(|one| format!(" in namespace {one}")).unwrap_or_default();
@@ -348,10 +240,12 @@ impl Inner {
     /// Who has objects that this is about.
     fn concerned(&self, news: &News) -> BTreeSet<AppKey> {
         let mut index = lock(&self.index);
-        let owners = index.owners_of(|object| match news {
-            News::Group(group) => object.group == *group,
-            News::Namespace(name) => object.namespace == *name,
-        });
+        let owners = match news {
+            News::Group(group) => index.owners_of(|object| object.group == *group),
+            News::Namespace(name) => {
+                index.namespaces.get(name).into_iter().flat_map(BTreeMap::keys).cloned().collect()
+            }
+        };
         index.note(&owners);
         owners
     }

@@ -11,6 +11,7 @@ mod registry;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
@@ -54,6 +55,8 @@ type Seen = Result<Listing, SourceError>;
 pub struct ChartRepository {
     address: Address,
     network: Arc<Network>,
+    /// Addresses of this machine are not asked: charts alone name this repository.
+    bars_loopback: AtomicBool,
     looks: Turn<Seen>,
     seen: Mutex<Option<Seen>>,
 }
@@ -70,7 +73,13 @@ pub struct LocatedChart {
 
 impl ChartRepository {
     pub(crate) fn new(address: Address, network: Arc<Network>) -> Self {
-        Self { address, network, looks: Turn::default(), seen: Mutex::default() }
+        let (bars_loopback, looks, seen) = Default::default();
+        Self { address, network, bars_loopback, looks, seen }
+    }
+
+    /// Whether addresses of this machine are not asked from now on.
+    pub(crate) fn bar_loopback(&self, is_barred: bool) {
+        self.bars_loopback.store(is_barred, Ordering::Relaxed);
     }
 
     /// The `repoURL` that it was opened for.
@@ -84,7 +93,8 @@ impl ChartRepository {
 
     fn access(&self) -> Result<Access, SourceError> {
         let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
-        known.access(&self.address)
+        let bars_loopback = self.bars_loopback.load(Ordering::Relaxed);
+        Ok(Access { bars_loopback, ..known.access(&self.address)? })
     }
 
     /// Looks again at what is there. Says whether that has changed since the last look.
@@ -208,7 +218,8 @@ impl ChartRepository {
         let asked = (source.repo_url.as_str(), "", source.target_revision.as_str());
         let variables = Variables::new(&making.purpose, asked, version);
         let named = ApplicationSource { chart: chart.clone(), ..source.clone() };
-        let plan = helm::Plan::new(&named, ("", archive.as_ref()), (making, &variables))?;
+        let mut plan = helm::Plan::new(&named, ("", archive.as_ref()), (making, &variables))?;
+        plan.fetch(making)?;
         let mut hasher = Sha256::new();
         hasher.update(Sha256::digest(&packed));
         plan.digest(&mut hasher);
@@ -221,11 +232,11 @@ impl ChartRepository {
         for (path, content) in &located.archive.files {
             workshop.put(&format!("chart/{path}"), content)?;
         }
-        located.plan.make(&workshop, &workshop.source().join("chart"), making)
+        located.plan.make(&workshop, "chart", making)
     }
 
     /// The archive of a version: as it is kept, or else from the server.
-    fn packed(&self, source: &ApplicationSource, version: &str) -> Result<Vec<u8>, SourceError> {
+    pub(crate) fn packed(&self, source: &ApplicationSource, version: &str) -> Result<Vec<u8>, SourceError> {
         let path = self.kept(source, version);
         if let Ok(kept) = fs::read(&path) {
             return Ok(kept);

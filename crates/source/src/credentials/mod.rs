@@ -51,6 +51,8 @@ pub(crate) struct Access {
     pub no_proxy: String,
     pub certificates: Option<String>,
     pub known_hosts: String,
+    /// Addresses of this machine are not asked.
+    pub bars_loopback: bool,
 }
 
 impl Access {
@@ -74,13 +76,23 @@ impl Access {
 }
 
 impl Credentials {
+    /// The address of the Helm repository, or the place of charts, to which a Secret gives a name.
+    pub(crate) fn named_charts(&self, name: &str) -> Option<String> {
+        let is_named = |one: &&Secret| one.kind == SecretKind::Repository && one.names_charts(name);
+        self.secrets.iter().find(is_named).map(Secret::address)
+    }
+
     /// How a repository may be reached: by the Secret that names it; what that does not say, by the longest of those that name
     /// the beginning of its address.
     pub(crate) fn access(&self, address: &Address) -> Result<Access, SourceError> {
-        let (Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site)) =
-            address.place()
-        else {
-            return Ok(Access::default());
+        let site = match address.place() {
+            Place::Local(_) => return Ok(Access::default()),
+            // Nobody has said who may ask for a file.
+            Place::File(site) => {
+                let certificates = self.certificates.get(&site.host).cloned();
+                return Ok(Access { certificates, ..Access::default() });
+            }
+            Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site) => site,
         };
         let own = self.secrets.iter().find(|one| one.kind == SecretKind::Repository && one.is_of(site));
         let shared =

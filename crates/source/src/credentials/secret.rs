@@ -37,6 +37,8 @@ pub(super) struct Secret {
     pub name: String,
     pub kind: SecretKind,
     url: String,
+    /// The address as it was written.
+    written: Hidden,
     fields: BTreeMap<String, Hidden>,
 }
 
@@ -44,8 +46,9 @@ impl Secret {
     pub fn new(name: String, kind: SecretKind, mut fields: BTreeMap<String, Hidden>) -> Self {
         let said = |name: &str, value: &str| fields.get(name).and_then(Hidden::text) == Some(value);
         let is_registry = said("enableOCI", "true") || said("type", "oci");
-        let url = fields.remove("url").map(|url| normal(url.0.trim(), is_registry)).unwrap_or_default();
-        Self { name, kind, url, fields }
+        let written = fields.remove("url").map(|url| Hidden(url.0.trim().to_owned())).unwrap_or_default();
+        let url = written.text().map(|url| normal(url, is_registry)).unwrap_or_default();
+        Self { name, kind, url, written, fields }
     }
 
     fn text(&self, field: &str) -> Option<&str> {
@@ -81,6 +84,19 @@ impl Secret {
         });
         let ends_host = self.url.matches('/').count() > 2 || rest.is_empty() || rest.starts_with('/');
         names_host && ends_host
+    }
+
+    /// Whether it is of charts, and has this name for people.
+    pub fn names_charts(&self, name: &str) -> bool {
+        let is_of_charts =
+            matches!(self.text("type"), Some("helm" | "oci")) || self.text("enableOCI") == Some("true");
+        is_of_charts && self.text("name") == Some(name)
+    }
+
+    /// The address that it is for, with its scheme.
+    pub fn address(&self) -> String {
+        let scheme = if self.written.0.contains("://") { "" } else { "oci://" };
+        format!("{scheme}{}", self.written.0)
     }
 
     pub fn length(&self) -> usize {
@@ -182,7 +198,7 @@ fn normal(url: &str, is_registry: bool) -> String {
     match parsed {
         Ok(address) => match address.place() {
             Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site) => plain(site),
-            Place::Local(_) => String::new(),
+            Place::Local(_) | Place::File(_) => String::new(),
         },
         // A registry alone.
         Err(_) if of_charts && !url.contains("://") => format!("oci://{}", url.to_ascii_lowercase()),

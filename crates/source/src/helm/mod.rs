@@ -1,10 +1,10 @@
 //! Charts: what `helm template` is told, and what it prints.
 
+mod dependencies;
 mod mask;
 mod values;
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 use tidegate_model::argo::{ApplicationSource, HelmSource};
@@ -15,6 +15,8 @@ use crate::making::Making;
 use crate::purpose::Variables;
 use crate::repository::File;
 use crate::tools::{Call, RunError, Tool, Workshop, run};
+use crate::tree::Reader;
+use dependencies::Dependencies;
 use values::Given;
 
 /// Longest name of a release, which Helm writes into names of objects.
@@ -37,6 +39,10 @@ pub(crate) struct Plan {
     files: Vec<(String, Given)>,
     /// What of them must not be told.
     own: mask::Own,
+    /// Charts that it needs and does not have.
+    dependencies: Dependencies,
+    /// Whether credentials are shown to servers that an index names.
+    passes_credentials: bool,
 }
 
 impl Plan {
@@ -78,7 +84,25 @@ impl Plan {
         let files = helm.file_parameters.iter().map(|one| Ok((one.name.clone(), search.file(&one.path)?)));
         let files = files.collect::<Result<_, SourceError>>()?;
         let own = mask::Own::new(&helm, variables);
-        Ok(Self { tool, chart, release: release.clone(), arguments, values, files, own })
+        let (release, passes_credentials) = (release.clone(), helm.pass_credentials);
+        let dependencies = Dependencies::of((folder, search.own), &chart)?;
+        Ok(Self { tool, chart, release, arguments, values, files, own, dependencies, passes_credentials })
+    }
+
+    /// Fetches the charts that it needs and does not have. Nobody may be reading the source meanwhile: what is fetched may be
+    /// of the same repository.
+    pub fn fetch(&mut self, making: &Making) -> Result<(), SourceError> {
+        self.dependencies.fetch(&self.chart, self.passes_credentials, making)
+    }
+
+    /// Copies beside the chart in a folder what it needs of the same commit.
+    pub fn copy_beside(
+        &self,
+        reader: &Reader<'_>,
+        folder: &str,
+        workshop: &Workshop,
+    ) -> Result<(), SourceError> {
+        self.dependencies.copy(reader, folder, workshop)
     }
 
     /// Writes all of it into a digest.
@@ -97,10 +121,13 @@ impl Plan {
             add(name.as_bytes());
             add(&given.content);
         }
+        self.dependencies.digest(hasher);
     }
 
-    /// Makes the manifests of a chart that is in a folder of a workshop.
-    pub fn make(&self, workshop: &Workshop, chart: &Path, making: &Making) -> Result<Vec<File>, SourceError> {
+    /// Makes the manifests of a chart that is in a workshop, in a folder of the source.
+    pub fn make(&self, workshop: &Workshop, folder: &str, making: &Making) -> Result<Vec<File>, SourceError> {
+        self.dependencies.put(&self.chart, folder, workshop)?;
+        let chart = workshop.source().join(folder);
         let mut arguments: Vec<OsString> = vec!["template".into(), self.release.clone().into(), chart.into()];
         arguments.extend(self.arguments.iter().map(Into::into));
         let mut names = Vec::new();
@@ -137,7 +164,7 @@ impl Plan {
         let chart = self.chart.clone();
         if let Some((_, missing)) = words.split_once("missing in charts/ directory:") {
             let missing = missing.lines().next().unwrap_or_default().trim().to_owned();
-            return SourceError::Dependencies { chart, missing };
+            return SourceError::Dependencies { chart, missing, why: "" };
         }
         let lines = words.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use tidegate_model::argo::{KustomizeReplicas, KustomizeSource};
 
+use super::needs::is_address;
 use super::{Found, wrong};
 use crate::SourceError;
 use crate::files::meant;
@@ -67,7 +68,7 @@ pub(super) fn apply(
         }
     }
     for component in &said.components {
-        let is_there = reader.lookup(&meant(path, component)?)?.is_some();
+        let is_there = is_address(component) || reader.lookup(&meant(path, component)?)?.is_some();
         let known = list(fields, "components").map_err(told)?;
         if (is_there || !said.ignore_missing_components) && !known.contains(&json!(component)) {
             known.push(json!(component));

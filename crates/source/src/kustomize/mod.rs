@@ -1,7 +1,16 @@
 //! Kustomizations: which folders they need, what is changed in them, and what `kustomize build` prints.
+//!
+//! ```text
+//! kustomization ─ edit (what the source says) ─▶ Needs ─▶ folders of the commit
+//!                                                  └─ entries on servers ─ gather ─▶ Trees: folders of other repositories
+//! workshop: source/…, fetched/0/…, fetched/1/… ◀─ copy, with edits that lead from the one to the other
+//! ```
 
 mod edit;
+mod edits;
+mod gather;
 mod needs;
+mod remote;
 
 use std::ffi::OsString;
 
@@ -11,12 +20,18 @@ use sha2::{Digest as _, Sha256};
 use tidegate_model::argo::ApplicationSource;
 
 use crate::SourceError;
+use crate::checkout::{Copying, Left};
 use crate::kind::KUSTOMIZATIONS;
 use crate::making::Making;
 use crate::purpose::Variables;
 use crate::repository::File;
-use crate::tools::{Call, Tool, Workshop, run};
+use crate::tools::{Call, SOURCE, Tool, Workshop, run};
 use crate::tree::{Reader, full};
+use edits::{Edit, FETCHED};
+use gather::Tree;
+pub(crate) use needs::Entry;
+use needs::Needs;
+pub(crate) use remote::shown;
 
 /// All that Kustomize is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +40,10 @@ pub(crate) struct Plan {
     path: String,
     /// The folders that are needed, none inside another.
     folders: Vec<(String, ObjectId)>,
-    /// What the kustomization is replaced with: its path, and its content.
-    changed: Option<(String, String)>,
+    /// Which kustomizations are changed, and how.
+    needs: Needs,
+    /// What is needed of other repositories, by its number.
+    trees: Vec<Tree>,
 }
 
 /// A kustomization as it is in a commit.
@@ -60,13 +77,13 @@ fn find(reader: &Reader<'_>, folder: &str) -> Result<Option<Found>, SourceError>
 }
 
 impl Plan {
-    /// What a source says of a kustomization.
+    /// What a source says of a kustomization, and what that names on servers, which is to be given to [`Self::fetch`].
     pub fn new(
         source: &ApplicationSource,
         path: &str,
         reader: &Reader<'_>,
         (making, variables): (&Making, &Variables),
-    ) -> Result<Self, SourceError> {
+    ) -> Result<(Self, Vec<Entry>), SourceError> {
         let tool = making.tools.kustomize(path)?;
         let Some(mut found) = find(reader, path)? else {
             return Err(SourceError::NoKustomization { path: path.to_owned() });
@@ -74,9 +91,22 @@ impl Plan {
         let said = source.kustomize.clone().unwrap_or_default();
         let before = found.value.clone();
         edit::apply(&mut found, &said, (path, reader), variables)?;
-        let changed = (found.value != before).then(|| (found.file.clone(), found.value.to_string()));
-        let folders = needs::folders(reader, path, found)?;
-        Ok(Self { tool, path: path.to_owned(), folders, changed })
+        let mut needs = Needs::default();
+        if found.value != before {
+            needs.edits.insert(found.file.clone(), Edit::of(found.value.clone()));
+        }
+        let entries = needs.add(reader, path, Some(found))?;
+        let folders = needs.folders(reader)?;
+        let trees = Vec::new();
+        Ok((Self { tool, path: path.to_owned(), folders, needs, trees }, entries))
+    }
+
+    /// Fetches what these entries name. Nobody may be reading the source meanwhile: it may be fetched into as well.
+    pub fn fetch(&mut self, entries: Vec<Entry>, making: &Making) -> Result<(), SourceError> {
+        if !entries.is_empty() {
+            self.trees = gather::gather(&mut self.needs, entries, making)?;
+        }
+        Ok(())
     }
 
     /// Writes all of it into a digest.
@@ -90,21 +120,41 @@ impl Plan {
             add(path);
             add(&tree.to_string());
         }
-        if let Some((file, content)) = &self.changed {
-            add(file);
-            add(content);
+        for (file, edit) in &self.needs.edits {
+            hasher.update(format!("{file}\0"));
+            edit.digest(hasher);
         }
+        self.trees.iter().for_each(|tree| tree.digest(hasher));
     }
 
-    /// Runs Kustomize on copies of all folders that it needs, and takes what it prints.
-    pub fn make(&self, reader: &Reader<'_>, making: &Making) -> Result<Vec<File>, SourceError> {
-        let workshop = Workshop::open(&making.tools)?;
-        for (path, tree) in &self.folders {
-            reader.copy(*tree, path, &workshop)?;
+    /// Copies the folders of the source that it needs.
+    pub fn copy(&self, reader: &Reader<'_>, workshop: &Workshop) -> Result<(), SourceError> {
+        let changed = |file: &str, to: &str| self.needs.edits.get(file).map(|edit| edit.written(SOURCE, to));
+        let copying = Copying { workshop, root: SOURCE, changed: &changed };
+        self.folders.iter().try_for_each(|(path, tree)| {
+            reader.copy_to(*tree, (path, path), &copying, &mut Left::of(reader.limits))
+        })
+    }
+
+    /// Copies what it needs of other repositories, beside the source.
+    fn copy_fetched(&self, workshop: &Workshop, making: &Making) -> Result<(), SourceError> {
+        for (number, tree) in self.trees.iter().enumerate() {
+            let root = format!("{FETCHED}/{number}");
+            let changed = |file: &str, to: &str| tree.changed(&root, file, to);
+            let copying = Copying { workshop, root: &root, changed: &changed };
+            tree.repository.0.in_commit(&tree.commit, &making.limits, |reader| {
+                let mut left = Left::of(&making.limits);
+                tree.folders
+                    .iter()
+                    .try_for_each(|(path, id)| reader.copy_to(*id, (path, path), &copying, &mut left))
+            })?;
         }
-        if let Some((file, content)) = &self.changed {
-            workshop.put(file, content.as_bytes())?;
-        }
+        Ok(())
+    }
+
+    /// Runs Kustomize in a workshop that has the folders of the source, and takes what it prints.
+    pub fn make(&self, workshop: &Workshop, making: &Making) -> Result<Vec<File>, SourceError> {
+        self.copy_fetched(workshop, making)?;
         let name = self.tool.program.file_name().unwrap_or_default().to_string_lossy();
         let (call, verb) = match name.starts_with("kubectl") {
             true => ("kubectl kustomize", "kustomize"),
@@ -112,11 +162,11 @@ impl Plan {
         };
         let folder = workshop.source().join(&self.path);
         let arguments = vec![OsString::from(verb), folder.into()];
-        let made = run(&making.tools, Call { tool: &self.tool, arguments, workshop: &workshop });
+        let made = run(&making.tools, Call { tool: &self.tool, arguments, workshop });
         match made {
             Ok(content) => Ok(vec![File { path: self.path.clone(), content }]),
             Err(error) => {
-                let words = error.to_string();
+                let words = self.told(&error.to_string());
                 let lines = words
                     .lines()
                     .map(|line| line.trim().trim_start_matches("Error: ").trim_start_matches("error: "));
@@ -125,5 +175,13 @@ impl Plan {
                 Err(SourceError::Tool { call, path: self.path.clone(), reason })
             }
         }
+    }
+
+    /// What Kustomize says, with the names of repositories in the place of their folders.
+    fn told(&self, words: &str) -> String {
+        let numbered = self.trees.iter().enumerate().rev();
+        numbered.fold(words.to_owned(), |words, (number, tree)| {
+            words.replace(&format!("{FETCHED}/{number}"), &tree.repository.0.address().to_string())
+        })
     }
 }

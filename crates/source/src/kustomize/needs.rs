@@ -1,18 +1,21 @@
-//! Which folders a kustomization needs. All of them have to be in the commit: nothing is fetched.
+//! Which folders of a commit kustomizations need, and what they name on servers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
 use serde_json::Value;
 
-use super::{Found, find, wrong};
+use super::edits::Edit;
+use super::{Found, find, remote, wrong};
 use crate::SourceError;
 use crate::files::meant;
 use crate::tree::Reader;
 
 /// More folders than kustomizations have.
 const FOLDERS_MAX: usize = 1_000;
+/// Fields that name files or folders, which may be on a server.
+pub(super) const FETCHED: [&str; 3] = ["resources", "bases", "components"];
 /// Fields that name files or folders.
 const NAMED: [&str; 6] = ["resources", "bases", "components", "generators", "transformers", "validators"];
 /// Fields that name files alone.
@@ -21,96 +24,165 @@ const FILES: [&str; 3] = ["crds", "configurations", "patchesStrategicMerge"];
 const WITH_PATH: [&str; 4] = ["patches", "patchesJson6902", "replacements", "patchesStrategicMerge"];
 /// Lists whose entries have fields that name files, as `file` or `key=file`.
 const GENERATORS: [&str; 2] = ["configMapGenerator", "secretGenerator"];
+/// Fields that have Kustomize make charts.
+const CHARTS: [&str; 2] = ["helmCharts", "helmChartInflationGenerator"];
+/// Why an entry of another field is not fetched.
+const ELSEWHERE: &str =
+    "only entries of resources, bases and components are fetched; copy it into the repository";
 
-/// The folders, none inside another, with their trees.
-pub(super) fn folders(
-    reader: &Reader<'_>,
-    path: &str,
-    root: Found,
-) -> Result<Vec<(String, ObjectId)>, SourceError> {
-    let mut known = BTreeSet::from([path.to_owned()]);
-    let mut waiting = vec![(path.to_owned(), root)];
-    while let Some((folder, found)) = waiting.pop() {
-        for named in needed(reader, &folder, &found)? {
-            if !known.insert(named.clone()) {
-                continue;
-            }
-            if known.len() > FOLDERS_MAX {
-                let limit = u64::try_from(FOLDERS_MAX).unwrap_or(u64::MAX);
-                return Err(SourceError::Limit {
-                    path: path.to_owned(),
-                    limit,
-                    what: "folders of kustomizations",
-                });
-            }
-            // One without a kustomization is told by Kustomize.
-            if let Some(found) = find(reader, &named)? {
-                waiting.push((named, found));
-            }
-        }
-    }
-    let is_inside = |one: &String| {
-        known.iter().any(|other| other != one && (other.is_empty() || one.starts_with(&format!("{other}/"))))
-    };
-    let outer: Vec<&String> = known.iter().filter(|one| !is_inside(one)).collect();
-    let mut folders = Vec::new();
-    for one in outer {
-        if let Some(tree) = reader.find_folder(one)? {
-            let has_links = reader.list(tree, one, true)?.iter().any(|entry| entry.is_link());
-            // Where a link leads to is as much a part of it, and may be anywhere.
-            folders.push((one.clone(), tree));
-            if has_links {
-                folders.push((String::new(), reader.root));
-                break;
-            }
-        }
-    }
-    Ok(if folders.iter().any(|(path, _)| path.is_empty()) {
-        vec![(String::new(), reader.root)]
-    } else {
-        folders
-    })
+/// What kustomizations of one commit need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Needs {
+    known: BTreeSet<String>,
+    /// Kustomizations that are changed, by their paths.
+    pub edits: BTreeMap<String, Edit>,
 }
 
-/// The folders that one kustomization names.
-fn needed(reader: &Reader<'_>, folder: &str, found: &Found) -> Result<Vec<String>, SourceError> {
-    let mut needed = Vec::new();
-    for text in texts(&found.value, &NAMED) {
-        // It may be written out on the spot.
-        if text.contains('\n') {
-            continue;
+/// An entry that names something on a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The path of the kustomization.
+    pub file: String,
+    pub field: &'static str,
+    /// Where it is in that field.
+    pub index: usize,
+    pub text: String,
+}
+
+impl Needs {
+    /// Adds a folder, with all that its kustomization needs of the same commit; what that names on servers. The kustomization is
+    /// `found`, or that of the commit.
+    pub fn add(
+        &mut self,
+        reader: &Reader<'_>,
+        path: &str,
+        found: Option<Found>,
+    ) -> Result<Vec<Entry>, SourceError> {
+        let mut entries = Vec::new();
+        if !self.known.insert(path.to_owned()) {
+            return Ok(entries);
         }
-        let path = local(folder, text, &found.file)?;
-        match reader.lookup(&path)?.map(|entry| reader.follow(&path, &entry)).transpose()? {
-            Some((at, entry)) if entry.kind == EntryKind::Tree => needed.push(at),
-            Some(_) => {}
-            None if looks_remote(text) => return Err(remote(&found.file, text)),
-            None => {
-                return Err(wrong(
-                    &found.file,
-                    format!("it names {text}, and there is no {path} in the commit"),
-                ));
+        let found = match found {
+            Some(found) => Some(found),
+            None => find(reader, path)?,
+        };
+        let found = found.ok_or_else(|| SourceError::NoKustomization { path: path.to_owned() })?;
+        let mut waiting = vec![(path.to_owned(), found)];
+        while let Some((folder, found)) = waiting.pop() {
+            let (folders, remote) = needed(reader, &folder, &found)?;
+            if !remote.is_empty() {
+                self.edits.entry(found.file.clone()).or_insert_with(|| Edit::of(found.value.clone()));
+                entries.extend(remote);
+            }
+            for named in folders {
+                if !self.known.insert(named.clone()) {
+                    continue;
+                }
+                if self.known.len() > FOLDERS_MAX {
+                    let limit = u64::try_from(FOLDERS_MAX).unwrap_or(u64::MAX);
+                    return Err(SourceError::Limit {
+                        path: path.to_owned(),
+                        limit,
+                        what: "folders of kustomizations",
+                    });
+                }
+                // One without a kustomization is told by Kustomize.
+                if let Some(found) = find(reader, &named)? {
+                    waiting.push((named, found));
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The folders, none inside another, with their trees.
+    pub fn folders(&self, reader: &Reader<'_>) -> Result<Vec<(String, ObjectId)>, SourceError> {
+        let is_inside = |one: &String| {
+            let is_above =
+                |other: &String| other != one && (other.is_empty() || one.starts_with(&format!("{other}/")));
+            self.known.iter().any(is_above)
+        };
+        let outer: Vec<&String> = self.known.iter().filter(|one| !is_inside(one)).collect();
+        let mut folders = Vec::new();
+        for one in outer {
+            if let Some(tree) = reader.find_folder(one)? {
+                let has_links = reader.list(tree, one, true)?.iter().any(|entry| entry.is_link());
+                // Where a link leads to is as much a part of it, and may be anywhere.
+                folders.push((one.clone(), tree));
+                if has_links {
+                    folders.push((String::new(), reader.root));
+                    break;
+                }
+            }
+        }
+        Ok(if folders.iter().any(|(path, _)| path.is_empty()) {
+            vec![(String::new(), reader.root)]
+        } else {
+            folders
+        })
+    }
+}
+
+/// The folders that one kustomization names, and the entries that are on servers.
+fn needed(
+    reader: &Reader<'_>,
+    folder: &str,
+    found: &Found,
+) -> Result<(Vec<String>, Vec<Entry>), SourceError> {
+    let Found { file, value } = found;
+    if let Some(field) = CHARTS.iter().find(|field| value.get(**field).is_some()) {
+        return Err(wrong(
+            file,
+            format!(
+                "it has {field}, and charts in a kustomization are not made (as without --enable-helm); make the chart a source of its own"
+            ),
+        ));
+    }
+    let (mut needed, mut remote) = (Vec::new(), Vec::new());
+    for field in NAMED {
+        let list = value.get(field).and_then(Value::as_array).into_iter().flatten();
+        for (index, text) in list.enumerate().filter_map(|(index, entry)| Some((index, entry.as_str()?))) {
+            // It may be written out on the spot.
+            if text.contains('\n') {
+                continue;
+            }
+            match local(reader, (folder, file), text)? {
+                Local::Folder(at) => needed.push(at),
+                Local::File => {}
+                Local::Nothing if FETCHED.contains(&field) => {
+                    let (file, text) = (file.clone(), text.to_owned());
+                    remote.push(Entry { file, field, index, text });
+                }
+                Local::Nothing => return Err(refused(file, text, ELSEWHERE)),
             }
         }
     }
-    let paths = entries(&found.value, &WITH_PATH).filter_map(|entry| entry.get("path")?.as_str());
-    let generated = entries(&found.value, &GENERATORS).flat_map(|entry| {
+    let paths = entries(value, &WITH_PATH).filter_map(|entry| entry.get("path")?.as_str());
+    let generated = entries(value, &GENERATORS).flat_map(|entry| {
         let lists = ["files", "envs"].into_iter().filter_map(|name| entry.get(name)?.as_array());
         lists.flatten().chain(entry.get("env")).filter_map(Value::as_str)
     });
-    let open_api = found.value.pointer("/openapi/path").and_then(Value::as_str);
-    for text in texts(&found.value, &FILES).chain(paths).chain(generated).chain(open_api) {
-        let file = text.split_once('=').map_or(text, |(_, file)| file);
-        if !text.contains('\n') && (file.contains("://") || text.contains("://")) {
-            return Err(remote(&found.file, text));
+    let open_api = value.pointer("/openapi/path").and_then(Value::as_str);
+    for text in texts(value, &FILES).chain(paths).chain(generated).chain(open_api) {
+        let file_of = text.split_once('=').map_or(text, |(_, file)| file);
+        if !text.contains('\n') && (file_of.contains("://") || text.contains("://")) {
+            return Err(refused(file, text, ELSEWHERE));
         }
     }
-    Ok(needed)
+    Ok((needed, remote))
 }
 
-fn local(folder: &str, text: &str, file: &str) -> Result<String, SourceError> {
-    if text.contains("://") {
-        return Err(remote(file, text));
+/// What an entry is in the commit.
+enum Local {
+    Folder(String),
+    File,
+    /// It is on a server.
+    Nothing,
+}
+
+fn local(reader: &Reader<'_>, (folder, file): (&str, &str), text: &str) -> Result<Local, SourceError> {
+    if is_address(text) {
+        return Ok(Local::Nothing);
     }
     if text.starts_with('/') {
         return Err(wrong(
@@ -118,22 +190,23 @@ fn local(folder: &str, text: &str, file: &str) -> Result<String, SourceError> {
             format!("it names {text}, and absolute paths are not followed; write it relative to the folder"),
         ));
     }
-    meant(folder, text)
-}
-
-fn remote(file: &str, text: &str) -> SourceError {
-    SourceError::RemoteBase { file: file.to_owned(), base: shown(text) }
-}
-
-/// An address without what may be secret in it.
-fn shown(text: &str) -> String {
-    match text.split_once('@') {
-        Some((before, after)) => match before.rsplit_once("://") {
-            Some((scheme, _)) => format!("{scheme}://***@{after}"),
-            None => text.to_owned(),
-        },
-        None => text.to_owned(),
+    let path = meant(folder, text)?;
+    match reader.lookup(&path)?.map(|entry| reader.follow(&path, &entry)).transpose()? {
+        Some((at, entry)) if entry.kind == EntryKind::Tree => Ok(Local::Folder(at)),
+        Some(_) => Ok(Local::File),
+        None if looks_remote(text) => Ok(Local::Nothing),
+        None => Err(wrong(file, format!("it names {text}, and there is no {path} in the commit"))),
     }
+}
+
+/// An entry is not fetched.
+pub(super) fn refused(file: &str, text: &str, why: &'static str) -> SourceError {
+    SourceError::RemoteBase { file: file.to_owned(), base: remote::shown(text), why }
+}
+
+/// Whether an entry cannot be a path.
+pub(super) fn is_address(text: &str) -> bool {
+    text.contains("://") || text.starts_with("git::")
 }
 
 /// Whether what is not there looks as if it were on a server.

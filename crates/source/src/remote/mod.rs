@@ -18,11 +18,14 @@ pub(crate) mod ssh;
 mod talk;
 mod turn;
 
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use gix::ObjectId;
 use gix::objs::Kind;
+use tidegate_web::Barred;
 
 use crate::credentials::{Access, Credentials};
 use crate::{Address, Refs, SourceError};
@@ -98,6 +101,12 @@ impl Problem {
     }
 }
 
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
 impl SourceError {
     /// What went wrong with a server.
     pub(crate) fn remote(address: &Address, tried: &str, problem: Problem) -> Self {
@@ -124,6 +133,13 @@ pub(crate) struct Network {
     pub trust: tidegate_web::Trust,
 }
 
+impl Network {
+    /// Which addresses are not asked with an access.
+    pub fn barred(&self, access: &Access) -> Barred {
+        Barred { link_local: !self.link_local, loopback: access.bars_loopback }
+    }
+}
+
 /// A repository over the network.
 pub(crate) struct Remote {
     address: Address,
@@ -131,6 +147,8 @@ pub(crate) struct Remote {
     mirror: Mirror,
     looks: Turn<Result<Refs, SourceError>>,
     fetches: Turn<(ObjectId, Result<(), SourceError>)>,
+    /// Addresses of this machine are not asked: manifests alone name this repository.
+    bars_loopback: AtomicBool,
     /// Commits whose objects were fetched again because they could not be read; not for ever.
     mended: Mutex<Option<ObjectId>>,
 }
@@ -144,6 +162,7 @@ impl Remote {
             mirror,
             looks: Turn::default(),
             fetches: Turn::default(),
+            bars_loopback: AtomicBool::new(false),
             mended: Mutex::default(),
         }
     }
@@ -154,7 +173,13 @@ impl Remote {
 
     fn access(&self) -> Result<Access, SourceError> {
         let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
-        known.access(&self.address)
+        let bars_loopback = self.bars_loopback.load(Ordering::Relaxed);
+        Ok(Access { bars_loopback, ..known.access(&self.address)? })
+    }
+
+    /// Whether addresses of this machine are not asked from now on.
+    pub fn bar_loopback(&self, is_barred: bool) {
+        self.bars_loopback.store(is_barred, Ordering::Relaxed);
     }
 
     /// Asks the server for its names. Those who ask while it is asked already share the next answer.

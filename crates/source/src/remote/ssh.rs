@@ -14,7 +14,7 @@ use gix_transport::client::git::ConnectMode;
 use gix_transport::client::git::blocking_io::Connection;
 use tempfile::TempDir;
 
-use super::http::check;
+use super::http::check_name;
 use super::{Attempt, Network, Problem};
 use crate::address::Site;
 use crate::credentials::Access;
@@ -52,7 +52,7 @@ pub(crate) fn connect(
     attempt: &Attempt,
     bytes: u64,
 ) -> Result<(Box<dyn Transport>, Session), Problem> {
-    check(&site.host, network.link_local)?;
+    check_name(&site.host, network.barred(access))?;
     let secret = access.secret.clone().unwrap_or_default();
     let Some(key) = access.ssh_key.text() else {
         return Err(Problem::new("there is no key to show")

@@ -20,7 +20,7 @@ use crate::SourceError;
 use crate::remote::Attempts;
 use run::Places;
 pub(crate) use run::{Call, RunError, run};
-pub(crate) use workshop::Workshop;
+pub(crate) use workshop::{SOURCE, Workshop};
 
 /// What a program may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,8 @@ use crate::SourceError;
 
 /// Folders begin so; those that a killed process has left are removed by the next one.
 const PREFIX: &str = "work-";
+/// Where files of the repository are, under their paths.
+pub(crate) const SOURCE: &str = "source";
 /// What is in it may be secret.
 const OWNER_ONLY: u32 = 0o600;
 
@@ -45,7 +47,7 @@ impl Workshop {
 
     /// Where files of the repository are, under their paths.
     pub fn source(&self) -> PathBuf {
-        self.0.path().join("source")
+        self.0.path().join(SOURCE)
     }
 
     /// Writes a file of our own beside those of the repository.
@@ -57,7 +59,12 @@ impl Workshop {
 
     /// Writes a file of the repository. Its path was made plain before: it stays where it should be.
     pub fn put(&self, path: &str, content: &[u8]) -> Result<(), SourceError> {
-        let path = self.source().join(checked(path)?);
+        self.put_in(SOURCE, path, content)
+    }
+
+    /// The same below another folder of our own, such as that of another repository.
+    pub fn put_in(&self, root: &str, path: &str, content: &[u8]) -> Result<(), SourceError> {
+        let path = self.0.path().join(checked(root)?).join(checked(path)?);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
         }

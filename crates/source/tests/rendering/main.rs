@@ -8,8 +8,10 @@
 )]
 
 mod archives;
+mod bases;
 mod bench;
 mod charts;
+mod dependencies;
 mod kustomizations;
 mod repositories;
 mod running;

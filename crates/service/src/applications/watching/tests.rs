@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use tidegate_cluster::{ApplyRequest, Call, ClusterError, Layer, Verb, WriteMode};
+use tidegate_cluster::{ApplyRequest, Call, ClusterError, Detail, Layer, Verb, WriteMode};
 use tidegate_model::Object;
 
 use super::*;

@@ -9,7 +9,7 @@ use http::header::{AUTHORIZATION, HeaderName, USER_AGENT, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use tidegate_web::{Client, Fault, LINK_LOCAL, cause, client, follow, is_same_or_safer};
+use tidegate_web::{Barred, Client, Fault, LINK_LOCAL, LOOPBACK, cause, client, follow, is_same_or_safer};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{Problem, trust, way};
@@ -27,7 +27,7 @@ pub(crate) struct Link {
     client: Client,
     attempt: Arc<Attempt>,
     limits: RemoteLimits,
-    link_local: bool,
+    barred: Barred,
     /// Whom the credentials are meant for.
     meant: Uri,
     authorization: Option<HeaderValue>,
@@ -73,11 +73,12 @@ impl Link {
     ) -> Result<Arc<Self>, Problem> {
         let limits = network.limits;
         let meant: Uri = address.parse().map_err(|_| Problem::new("its address cannot be read"))?;
-        way::check(meant.host().unwrap_or_default(), network.link_local)?;
+        let barred = network.barred(access);
+        way::check(meant.host().unwrap_or_default(), barred)?;
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime =
             runtime.map_err(|error| Problem::new(format!("this machine lacks what it takes: {error}")))?;
-        let way = way::way(access, &meant, network.link_local, limits.connect)?;
+        let way = way::way(access, &meant, barred, limits.connect)?;
         let client = client(&trust::config(&network.trust, access)?, way);
         let authorization = access.authorization().map(|value| {
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
@@ -94,7 +95,7 @@ impl Link {
             client,
             attempt,
             limits,
-            link_local: network.link_local,
+            barred,
             meant,
             authorization: authorization.transpose()?,
             access: access.clone(),
@@ -138,7 +139,7 @@ impl Link {
         headers: &HeaderMap,
         body: Vec<u8>,
     ) -> Result<Response<Body>, Problem> {
-        way::check(to.host().unwrap_or_default(), self.link_local)?;
+        way::check(to.host().unwrap_or_default(), self.barred)?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
         *request.uri_mut() = to.clone();
@@ -162,7 +163,7 @@ impl Link {
                 "name the certificate of its authority in the ConfigMap argocd-tls-certs-cm, under the server's host",
             );
         }
-        if cause == LINK_LOCAL {
+        if [LINK_LOCAL, LOOPBACK].contains(&cause.as_str()) {
             return Problem::new(cause);
         }
         match is_connect {

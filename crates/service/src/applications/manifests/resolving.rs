@@ -1,0 +1,103 @@
+//! What revisions mean: by the last look at each repository, or by a new one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tidegate_application::sources::Sources;
+use tidegate_source::{Address, SourceError, Used};
+
+use super::Manifests;
+use super::parts::{Part, Problem, for_each, parts};
+use crate::applications::store::AppKey;
+
+/// What revisions mean.
+pub(crate) struct Resolved {
+    /// One for each source.
+    pub revisions: Vec<String>,
+    /// Repositories of which this look found that their names have moved: others that use them may care.
+    pub moved: Vec<Address>,
+}
+
+impl Manifests {
+    /// What revisions of the sources of an application mean, by the last look at their repositories or by a new one, which is one
+    /// at what else was fetched for it as well.
+    pub async fn resolve(
+        self: &Arc<Self>,
+        key: &AppKey,
+        (sources, revisions): (&Sources, Vec<String>),
+        look: bool,
+    ) -> Result<Resolved, String> {
+        let beside = if look { self.fetched.of(key) } else { Vec::new() };
+        let this = Arc::clone(self);
+        for_each(sources, revisions, move |sources| {
+            let mut looked = BTreeSet::new();
+            let mut resolved = Resolved { revisions: Vec::new(), moved: Vec::new() };
+            for one in sources {
+                let (revision, moved) = one.try_to(|| this.resolve_one(one, look, &mut looked))?;
+                resolved.revisions.push(revision);
+                resolved.moved.extend(moved);
+            }
+            resolved.moved.extend(beside.into_iter().filter_map(|used| this.look_beside(used, &mut looked)));
+            Ok(resolved)
+        })
+        .await
+    }
+
+    /// What the sources of many applications mean, in the revisions they ask for: by the last look at each repository, or by a
+    /// new one, which all of them are of; and the repositories whose names have moved.
+    pub async fn resolve_all(
+        self: &Arc<Self>,
+        all: Vec<Sources>,
+        look: bool,
+    ) -> (Vec<Result<Vec<String>, String>>, Vec<Address>) {
+        let (this, count) = (Arc::clone(self), all.len());
+        let resolve = move || {
+            let (mut looked, mut known, mut moved) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+            let mut resolve = |one: &Part| {
+                let source = &one.source;
+                let asked = (source.repo_url.clone(), source.chart.clone(), one.revision.clone());
+                let resolved = known.entry(asked).or_insert_with(|| {
+                    let (revision, news) =
+                        this.resolve_one(one, look, &mut looked).map_err(|error| error.to_string())?;
+                    moved.extend(news);
+                    Ok(revision)
+                });
+                one.try_to(|| resolved.clone().map_err(Problem))
+            };
+            let resolve_each = |sources: &Sources| {
+                parts(sources, sources.wanted()).iter().map(&mut resolve).collect::<Result<Vec<_>, _>>()
+            };
+            let resolved = all.iter().map(resolve_each).collect();
+            (resolved, moved)
+        };
+        let fault =
+            |error| (vec![Err(format!("reading the repositories met a fault: {error}")); count], Vec::new());
+        tokio::task::spawn_blocking(resolve).await.unwrap_or_else(fault)
+    }
+
+    /// Looks at what was fetched beside the sources, once; where it is, if that has changed. What is wrong with it is told to
+    /// whoever needs it.
+    fn look_beside(&self, used: Used, looked: &mut BTreeSet<Address>) -> Option<Address> {
+        let known = self.repositories.find(&used.address)?;
+        if known.is_fixed(&used.source.target_revision) || !looked.insert(used.address.clone()) {
+            return None;
+        }
+        known.look_again().then_some(used.address)
+    }
+
+    fn resolve_one(
+        &self,
+        Part { source, revision, .. }: &Part,
+        look: bool,
+        looked: &mut BTreeSet<Address>,
+    ) -> Result<(String, Option<Address>), SourceError> {
+        let repository = self.repositories.origin(source, &self.base)?;
+        // Sources of one repository are of one look.
+        let look = look && !repository.is_fixed(revision) && looked.insert(repository.address().clone());
+        if look {
+            self.read_credentials();
+        }
+        let moved = look && repository.look()?;
+        Ok((repository.resolve(source, revision)?, moved.then(|| repository.address().clone())))
+    }
+}
