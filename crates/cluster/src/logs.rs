@@ -220,9 +220,9 @@ impl Follower {
                             (self.half, self.has_half) = (Some(line), true);
                         }
                         Some(Ok(line)) => {
-                            (self.failures, self.wait) = (0, self.pauses.min);
+                            self.failures = 0;
                             if self.told.is_new(line.at) {
-                                self.has_news = true;
+                                (self.wait, self.has_news) = (self.pauses.min, true);
                                 return Some(Ok(line));
                             }
                         }
