@@ -14,6 +14,7 @@ mod health;
 mod manual;
 mod operation;
 mod ops;
+mod output;
 mod plan;
 mod report;
 mod resume;
