@@ -31,6 +31,7 @@ mod destination;
 mod impersonation;
 mod kill;
 mod many_kills;
+mod output;
 mod projects;
 mod real_input;
 mod rights;
@@ -89,6 +90,8 @@ fn tests() -> Vec<suite::Test> {
         destination::terminate_goes_back_to_the_cluster_as_well,
         kill::killed_at_random_moments,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
+        output::what_a_hook_writes_is_shown_while_it_runs,
+        output::a_cluster_that_serves_no_logs_is_noted_and_the_sync_goes_on,
         impersonation::operations_write_as_the_service_account_of_their_project,
         projects::an_application_keeps_to_its_project,
         rights::the_documented_roles_are_enough,

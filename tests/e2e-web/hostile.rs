@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::service::{Different, OPERATOR, Service, folder};
+use crate::service::{Different, OPERATOR, READER, Service, folder};
 
 /// What would run, if any text became markup or an address became code.
 const MARKUP: &str = "<img src=x onerror=window.hit=1><script>window.hit=1</script>";
@@ -130,5 +130,60 @@ stringData:
         .cloned()
         .collect();
     assert!(elsewhere.is_empty(), "{elsewhere:?}");
+    service.end();
+}
+
+/// A hook that writes a line each second, of which each looks otherwise than it is.
+const TALKS: &str = "apiVersion: batch/v1
+kind: Job
+metadata:
+  name: talks
+  annotations:
+    argocd.argoproj.io/hook: PreSync
+    sim.tidegate.dev/ready-after: LASTS
+    sim.tidegate.dev/logs: LOGS
+spec:
+  template:
+    spec:
+      containers: [{name: main, image: example.com/talks:1}]
+      restartPolicy: Never
+";
+
+/// It is shown while the hook runs, in order, without a reload; and it stays text.
+pub fn what_a_hook_writes_is_text_and_shown_while_it_runs() {
+    let bench = folder(&Different { has_no_set: true, ..Different::default() });
+    let mut lines = vec![MARKUP.to_owned(), BREAKS.to_owned()];
+    lines.extend((0..38).map(|number| format!("step {number}")));
+    let talks = TALKS.replace("LASTS", "41s").replace("LOGS", &json!(lines.join("\n")).to_string());
+    bench.write("fleet/repo/frontend/talks.yaml", talks);
+    bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    let service = Service::in_folder(bench);
+    let id = service.newest("frontend");
+    let mut browser = service.browser(READER);
+    browser.open(&format!("/operations/{id}"));
+    let said = "[...document.querySelectorAll('[role=log] .said')].map((one) => one.textContent.replace(/^\\S+(\\s[AP]M)? /, ''))";
+    browser.until(&format!("{said}.length > 4"));
+    // It runs still.
+    let running = browser.run("return document.querySelector('h1 ~ .badge').textContent");
+    assert!(running.as_str().unwrap().contains("Running"), "{running}");
+    let shown = browser.run(&format!("return {said}"));
+    let shown: Vec<&str> = shown.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    assert_eq!(shown[..4], [MARKUP, BREAKS, "step 0", "step 1"]);
+    assert_eq!(
+        browser.run(
+            "return [window.hit ?? null, document.querySelectorAll('main img, main script, main [onload], main [onerror]').length,
+             document.querySelector('[role=log]').getAttribute('aria-label'), document.querySelector('[role=log]').getAttribute('aria-live')]"
+        ),
+        json!([null, 0, "Output of hook Job fleet/talks", "polite"])
+    );
+    browser.picture("output");
+    // All of it is there at the end, each line once, and nothing of it was recorded.
+    browser.until(&format!("{said}.length === 40"));
+    browser.until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
+    let shown = browser.run(&format!("return {said}"));
+    assert_eq!(shown, json!(lines));
+    let logs = service.get(&format!("/api/v1/operations/{id}/logs"));
+    assert_eq!(logs["items"], json!([]));
+    browser.is_clean();
     service.end();
 }

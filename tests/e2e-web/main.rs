@@ -90,6 +90,7 @@ fn tests() -> Vec<Test> {
         everybody::axe_finds_nothing_serious,
         everybody::times_are_those_of_the_reader,
         hostile::texts_of_others_are_texts,
+        hostile::what_a_hook_writes_is_text_and_shown_while_it_runs,
         many::thousands_of_rows_are_fetched_as_they_are_seen,
     ]
     .to_vec()

@@ -126,6 +126,17 @@ fn the_same_is_said_and_done_as_over_the_socket() {
 }
 
 #[test]
+fn what_hooks_write_is_told_by_the_api() {
+    let mut there = Elsewhere::new();
+    there.run(&["wait", "--timeout", "10m"]).expect_code(0);
+    there.fleet.migration_writes("begins\\nends");
+    let synced = there.run(&["sync", "backend", "--follow-hooks", "--timeout", "10m"]).expect_code(0);
+    let told: Vec<&str> = synced.err.lines().filter(|line| line.contains(" | ")).collect();
+    assert_eq!(told, ["migrate | begins", "migrate | ends"], "{synced:?}");
+    Fleet::end(there.serving.take().unwrap());
+}
+
+#[test]
 fn who_may_not_ask_is_told_and_no_token_goes_astray() {
     let mut there = Elsewhere::new();
     there.fleet.wait(&[]);

@@ -53,6 +53,13 @@ impl Fleet {
         self.commit();
     }
 
+    /// What the migration writes while it runs, with `\n` between lines. It takes so long that whoever asks comes in time.
+    pub fn migration_writes(&self, text: &str) {
+        let with = format!("sim.tidegate.dev/ready-after: 20s\n    sim.tidegate.dev/logs: \"{text}\"");
+        self.replace("repo/backend/migrate.yaml", "sim.tidegate.dev/ready-after: 3s", &with);
+        self.commit();
+    }
+
     pub fn wait(&self, names: &[&str]) {
         self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
     }

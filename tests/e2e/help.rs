@@ -5,7 +5,7 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 34] = [
+    let commands: [&[&str]; 35] = [
         &[],
         &["plan"],
         &["diff"],
@@ -18,6 +18,7 @@ fn every_command_explains_itself() {
         &["ops", "show"],
         &["ops", "log"],
         &["ops", "events"],
+        &["ops", "output"],
         &["ops", "export"],
         &["ops", "terminate"],
         &["ops", "pause"],

@@ -37,6 +37,7 @@ mod manifests;
 mod many_kills;
 mod newer;
 mod notify;
+mod output;
 mod overrides;
 mod plan;
 mod planned;

@@ -7,7 +7,9 @@ use tidegate_executor::{Engine, EngineError, Event, EventKind, Events, Missed};
 use tidegate_lifecycle::operation::{Explanation, OperationView};
 use tidegate_model::{OperationId, format_duration};
 use tidegate_oplog::Retention;
+use tidegate_service::documents::output::OutputDocument;
 use tidegate_service::session::Session;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::error::CliError;
@@ -75,7 +77,12 @@ pub struct Waiting<'a> {
     pub events: Events,
     pub operations: Vec<OperationId>,
     pub timeout: Option<Duration>,
+    /// What hooks write is shown.
+    pub follow_hooks: bool,
 }
+
+/// How long after the end of operations it is shown what their hooks have written last.
+const READ_ON_FOR: Duration = Duration::from_secs(5);
 
 /// Returns when each operation is over or left: paused, out of time, or interrupted by a signal, which leaves all of them.
 pub async fn wait(
@@ -83,7 +90,9 @@ pub async fn wait(
     signals: &mut Signals,
     progress: &mut Progress<'_>,
 ) -> Result<Waited, CliError> {
-    let Waiting { engine, mut events, operations, timeout } = waiting;
+    let Waiting { engine, mut events, operations, timeout, follow_hooks } = waiting;
+    let followed = operations.iter().copied().filter(|_| follow_hooks);
+    let (mut output, mut is_told) = (output_of(engine, followed), follow_hooks);
     let mut ends = JoinSet::new();
     let mut open: BTreeSet<OperationId> = BTreeSet::new();
     for operation in operations {
@@ -120,13 +129,51 @@ pub async fn wait(
                 progress.tick(engine, open.iter().copied()).await;
                 continue;
             }
+            // Last: however much hooks write, they hold nothing up.
+            told = output.recv(), if is_told => {
+                match told {
+                    Some(document) => progress.output(&document),
+                    None => is_told = false,
+                }
+                continue;
+            }
         };
         for operation in std::mem::take(&mut open) {
             waited.left.push(unfinished(engine, operation, left.clone()).await?);
         }
     }
+    if waited.left.is_empty() {
+        let reading_on = async {
+            while let Some(document) = output.recv().await {
+                progress.output(&document);
+            }
+        };
+        let _ = tokio::time::timeout(READ_ON_FOR, reading_on).await;
+    }
     progress.end();
     Ok(waited)
+}
+
+/// What the hooks of some operations write. It ends with all of them.
+fn output_of(
+    engine: &Engine,
+    operations: impl Iterator<Item = OperationId>,
+) -> mpsc::Receiver<OutputDocument> {
+    // What waits, waits where it is bounded.
+    let (send, receive) = mpsc::channel(1);
+    for operation in operations {
+        let (engine, send) = (engine.clone(), send.clone());
+        tokio::spawn(async move {
+            // One that is over already has nothing to tell.
+            let Ok(mut output) = engine.follow_output(operation).await else { return };
+            while let Some(item) = output.next().await {
+                if send.send(item.into()).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    receive
 }
 
 async fn unfinished(engine: &Engine, operation: OperationId, why: Left) -> Result<Unfinished, CliError> {

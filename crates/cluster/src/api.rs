@@ -11,7 +11,7 @@ use tidegate_model::{
     format_duration,
 };
 
-use crate::ClusterError;
+use crate::{ClusterError, Container, LogStream, LogsFrom};
 
 /// A Kubernetes cluster, as far as the engine needs one.
 ///
@@ -91,6 +91,10 @@ pub trait Cluster: Send + Sync + 'static {
         container: &str,
         limit_bytes: usize,
     ) -> Result<String, ClusterError>;
+
+    /// What a container writes, as it writes it, for as long as it runs and the server likes; see
+    /// [`follow_container`](crate::follow_container). [`ErrorKind::Unsupported`](crate::ErrorKind) where nobody serves logs.
+    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError>;
 
     /// The same cluster, in which another user writes; what is read is read by whoever reads here. Unsupported where nobody can
     /// act as others.

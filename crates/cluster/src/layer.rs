@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, OperationId};
 
 use crate::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    MissingRight, Right, Scope, Strain, WatchStream,
+    Applied, ApplyRequest, Cluster, ClusterError, Container, DeleteRequest, Deleted, ErrorKind, Listing,
+    LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream,
 };
 
 /// A cluster in front of another. It says what is its own about calls, and is a [`Cluster`] by that.
@@ -67,6 +67,16 @@ pub trait Layer: Send + Sync + 'static {
         async move { self.around(call, self.inner().watch(scope, resource_version)).await }
     }
 
+    /// As [`Cluster::follow_logs`], for a layer that has a say in what is told.
+    fn follow_logs(
+        &self,
+        container: &Container,
+        from: LogsFrom,
+    ) -> impl Future<Output = Result<LogStream, ClusterError>> + Send {
+        let call = Call::read(Verb::FollowLogs, &container.pod);
+        async move { self.around(call, self.inner().follow_logs(container, from)).await }
+    }
+
     /// As [`Cluster::as_user`], for a layer that stands before others as well.
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
         let words = format!("nobody can act as {user} on this way to the cluster");
@@ -109,6 +119,7 @@ pub enum Verb {
     Watch,
     Pods,
     Logs,
+    FollowLogs,
 }
 
 /// What a call does to the cluster.
@@ -210,6 +221,10 @@ impl<L: Layer> Cluster for L {
     ) -> Result<String, ClusterError> {
         let answer = self.inner().logs(namespace, pod, container, limit_bytes);
         self.around(Call::read(Verb::Logs, pod), answer).await
+    }
+
+    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError> {
+        Layer::follow_logs(self, container, from).await
     }
 
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {

@@ -4,6 +4,7 @@ mod api;
 mod error;
 mod follow;
 mod layer;
+mod logs;
 
 pub mod sim;
 
@@ -14,3 +15,4 @@ pub use api::{
 pub use error::{ClusterError, ErrorKind};
 pub use follow::{Followed, Pauses, Reached, follow};
 pub use layer::{Call, Effect, Layer, Verb};
+pub use logs::{Container, LogLine, LogStream, LogTime, LogsFrom, follow_container, has_begun};

@@ -32,6 +32,7 @@ use crate::ids::{IdSource, Ids, random_ids};
 use crate::log::{Log, LogFailure, blocking, keep};
 use crate::manifests::HandedOver;
 use crate::offline::operations;
+use crate::output::{Ask, HookOutput, Places, RunningHooks, follow};
 use crate::permits::Permits;
 use crate::shared::{Compaction, Rules, Shared};
 use crate::summary::Summary;
@@ -204,6 +205,7 @@ impl EngineBuilder {
             web: Web::default(),
             objects: Objects::default(),
             permits: OnceLock::new(),
+            output: Places::default(),
             handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
         });
         let mut notifying = Vec::new();
@@ -569,6 +571,36 @@ impl Engine {
         }
     }
 
+    /// What the hooks of an operation at work write while they run, as far as the cluster serves logs: of those that run now,
+    /// beginning with their last lines, and of those that begin later. It disturbs nothing: the operation waits for none of it,
+    /// no line is recorded, and a slow reader misses lines and is told how many.
+    ///
+    /// One that is not at work is [`EngineError::NotRunning`], one that is over [`EngineError::AlreadyFinished`].
+    pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, EngineError> {
+        // Listened to before the first look, so that nothing falls in between.
+        let told = self.shared.announcer.listen();
+        let asking = AskingHooks { engine: self.clone(), operation };
+        let mut first = asking.ask().await;
+        if let Err(EngineError::Restarted { .. }) = first {
+            first = asking.ask().await;
+        }
+        match first {
+            Ok(first) => Ok(follow(Arc::clone(&self.shared), operation, told, first, asking)),
+            Err(EngineError::NotRunning { .. } | EngineError::Restarted { .. }) => {
+                let is_known = move |log: &Log| Ok(log.entry_as::<Fact>(operation)?.is_some());
+                if !blocking(&self.shared.log, is_known).await? {
+                    return Err(EngineError::Unknown { operation });
+                }
+                let (view, _) = self.inspect(operation).await?;
+                Err(match view.finished_at {
+                    Some(_) => EngineError::AlreadyFinished { operation, message: view.message },
+                    None => EngineError::NotRunning { operation },
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// The events of all operations that were not seen: first those that the log has, then those that come, without gap
     /// or repetition, of each operation in order. The stream ends when the engine has stopped. [`Engine::recorded`] is
     /// where to begin with what comes.
@@ -605,5 +637,18 @@ impl Engine {
                 abort.abort();
             }
         }
+    }
+}
+
+/// Asks which hooks of an operation run.
+struct AskingHooks {
+    engine: Engine,
+    operation: OperationId,
+}
+
+impl Ask for AskingHooks {
+    async fn ask(&self) -> Result<RunningHooks, EngineError> {
+        let operation = self.operation;
+        self.engine.ask(|reply| SupervisorMessage::RunningHooks { operation, reply }).await
     }
 }

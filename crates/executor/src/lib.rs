@@ -32,6 +32,7 @@ mod log;
 mod machines;
 mod manifests;
 mod offline;
+mod output;
 mod permits;
 mod restarts;
 mod shared;
@@ -56,6 +57,7 @@ pub use gates::{
 pub use ids::{IdSource, made_at};
 pub use machines::{Durable, MachineError, Post, Running, SummaryOf, Work};
 pub use offline::{Misstated, misstated, open_log, operations, record};
+pub use output::{HookOutput, Output, OutputSource};
 pub use permits::Permits;
 pub use summary::{Summary, codecs};
 pub use tidegate_lifecycle::operation::{Event, EventKind};

@@ -17,6 +17,7 @@ use crate::gates::{Groups, Objects, Web};
 use crate::judging::digest;
 use crate::log::{Log, LogFailure};
 use crate::machines::Machines;
+use crate::output::Places;
 use crate::permits::Permits;
 
 /// What all actors of one engine share.
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub objects: Objects,
     /// Whoever knows what projects permit.
     pub permits: OnceLock<Arc<dyn Permits>>,
+    /// What those share who follow the output of hooks.
+    pub output: Places,
     /// A place for each operation that may wait for its planning with its manifests in memory.
     pub handed_over: Arc<Semaphore>,
 }

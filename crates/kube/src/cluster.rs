@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    MissingRight, Right, Scope, Strain, WatchStream,
+    Applied, ApplyRequest, Cluster, ClusterError, Container, DeleteRequest, Deleted, ErrorKind, Listing,
+    LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream,
 };
 use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, OperationId};
 
@@ -189,6 +189,10 @@ impl Cluster for KubeCluster {
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         self.tail(namespace, pod, container, limit_bytes).await
+    }
+
+    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError> {
+        self.follow_container_logs(container, from).await
     }
 
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {

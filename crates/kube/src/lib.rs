@@ -1,7 +1,7 @@
 //! [`Cluster`](tidegate_cluster::Cluster) on a real Kubernetes API.
 //!
 //! ```text
-//!   Cluster calls      cluster.rs ─► read, live, watching, apply/, delete, pods, logs
+//!   Cluster calls      cluster.rs ─► read, live, watching, apply/, delete, pods, logs, following
 //!   what is served     discovery/
 //!   one HTTP call      server.rs: time limit, bound of calls in flight (limit.rs), 401 once (transport.rs),
 //!                      only the cluster that is meant (gate.rs)
@@ -21,6 +21,7 @@ mod declaration;
 mod declared;
 mod delete;
 mod discovery;
+mod following;
 mod gate;
 mod identity;
 mod lean;

@@ -282,6 +282,24 @@ impl Server {
         Ok((self.timed(call, self.opened(call, about, response)).await?, seat))
     }
 
+    /// Opens a stream of which not even the beginning is bounded in time: nothing comes before there is something to tell.
+    /// Nobody else has to wait for it, and it is no sign of silence.
+    pub(crate) async fn follow(
+        &self,
+        call: &Call,
+        about: About<'_>,
+    ) -> Result<(Body, Option<Seat>), ClusterError> {
+        self.limiter.pause(&call.what()).await;
+        let link = self.transport.link_of_now().await;
+        let (mut response, mut seat) = self.send_watch(&link, call).await?;
+        if response.status() == StatusCode::UNAUTHORIZED && self.transport.renew(&link).await {
+            (response, seat) = self.send_watch(&self.transport.link(), call).await?;
+        }
+        self.monitor.heard();
+        // A refusal is there as a whole.
+        Ok((self.timed(call, self.opened(call, about, response)).await?, seat))
+    }
+
     /// An open watch has news.
     pub(crate) fn heard(&self) {
         self.monitor.heard();

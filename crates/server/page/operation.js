@@ -4,6 +4,7 @@ import { at, look, query } from "./ask.js";
 import { fill, h, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { applicationLink } from "./operations.js";
+import { followOutput } from "./output.js";
 import { operationActions, taskActions, waveActions } from "./steer.js";
 import { Story } from "./story.js";
 import { drawTimeline, keepDrawn, legend, savePicture, timelineTable } from "./timeline.js";
@@ -34,7 +35,9 @@ export function showOperation(main, id) {
     h("button", { type: "button", onclick: () => savePicture(story, `operation-${id}`) }, "Save as SVG")), legend(), picture, left, table);
   const log = h("section", { "aria-labelledby": "facts" });
   const results = h("section", { "aria-labelledby": "results" });
-  fill(main, head, waves, timeline, results, log);
+  const written = h("section");
+  fill(main, head, waves, written, timeline, results, log);
+  const output = followOutput(id, written);
   const drawing = keepDrawn(picture, (width) => draw(width));
 
   function draw(width) {
@@ -85,6 +88,7 @@ export function showOperation(main, id) {
         }
       } while (next !== null);
       showAll();
+      output.run(!operation.finishedAt && operation.resources.some((one) => one.hookType && one.hookPhase === "Running"));
       [took, endedAt] = [performance.now() - began, performance.now()];
     } catch (problem) {
       if (problem.name === "AbortError") return;
@@ -107,6 +111,7 @@ export function showOperation(main, id) {
   }, 1000);
   return () => {
     end();
+    output.end();
     drawing();
     again.stop();
     clearInterval(ticking);

@@ -49,7 +49,7 @@ pub use listening::Server;
 pub use metrics::metric_names;
 pub use notify::{Notifying, Targets, WrongTargets};
 pub use problem::{Code, Problem};
-pub use remote::Remote;
+pub use remote::{Remote, RemoteOutput};
 pub use routes::description;
 pub use settings::{Settings, TlsFiles};
 pub use site::Site;

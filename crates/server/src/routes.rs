@@ -4,6 +4,7 @@ mod applications;
 mod applicationsets;
 mod events;
 mod operations;
+mod output;
 mod session;
 
 use http::StatusCode;
@@ -44,6 +45,7 @@ pub(crate) fn routes() -> Vec<Route> {
         applications::routes(),
         applicationsets::routes(),
         operations::routes(),
+        output::routes(),
         events::routes(),
     ];
     of_the_process.into_iter().chain([metrics, webhook]).chain(of_the_service.into_iter().flatten()).collect()

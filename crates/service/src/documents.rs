@@ -5,6 +5,7 @@ pub mod differences;
 pub mod events;
 pub mod facts;
 pub mod filter;
+pub mod output;
 pub mod plan;
 pub mod record;
 

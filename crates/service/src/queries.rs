@@ -6,13 +6,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_application::credentials;
-use tidegate_executor::{Clock as _, Engine, EngineError, Replay, Summary, SystemClock, record, replay};
+use tidegate_executor::{
+    Clock as _, Engine, EngineError, HookOutput, Replay, Summary, SystemClock, record, replay,
+};
 use tidegate_lifecycle::operation::{
     Driver, Explanation, Fact, Input, OperationView, TRYING_AGAIN, explain, view,
 };
 use tidegate_model::{OperationId, Severity, Warning, format_duration};
 use tidegate_oplog::{History, Log, LogError, Lookup, TypedLog as _};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::applications::Serving;
 use crate::clusters::Approach;
@@ -34,8 +36,8 @@ pub struct Queries {
     sets: OnceLock<SetServing>,
     /// There may be another engine at work on it.
     beside: bool,
-    /// A place for each who waits for events. Others are answered at once, so that they keep nobody else waiting.
-    followers: Semaphore,
+    /// A place for each who waits for events, or follows the output of hooks. Others are answered at once, so that they keep nobody else waiting.
+    followers: Arc<Semaphore>,
 }
 
 /// Whether applications are served.
@@ -57,14 +59,14 @@ pub struct Ahead {
     pub approach: Arc<Approach>,
 }
 
-/// So many wait for events at once.
+/// So many wait for events at once, or follow the output of hooks.
 const FOLLOWERS_MAX: usize = 16;
 /// How long whoever follows an operation waits for an event, before it is told that there is none.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Queries {
     fn new(log: Log, ahead: Option<Ahead>, beside: bool) -> Self {
-        let followers = Semaphore::new(FOLLOWERS_MAX);
+        let followers = Arc::new(Semaphore::new(FOLLOWERS_MAX));
         let (serving, _) = watch::channel(Serves::Nothing);
         Self { log, engine: OnceLock::new(), ahead, serving, sets: OnceLock::new(), beside, followers }
     }
@@ -196,6 +198,9 @@ impl Queries {
             Request::Events { operation, after, wait } => {
                 self.events(operation, after, wait).await.map(Reply::Events)
             }
+            Request::Output { .. } => {
+                Err(ServiceError::refused("the output of hooks is told to those who go on listening"))
+            }
             Request::Wish { operation, by, wish } => {
                 let at_work = self.wish(operation, &by, wish).await?;
                 Ok(if at_work { Reply::Done } else { Reply::Recorded })
@@ -300,6 +305,24 @@ impl Queries {
             }
             None => Err(EngineError::Unknown { operation }.into()),
         }
+    }
+
+    /// What the hooks of an operation write while they run, as far as it is at work here.
+    pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, ServiceError> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine.follow_output(operation).await?);
+        }
+        let Inspected { operation: view, .. } = self.inspect(operation).await?;
+        Err(match view.finished_at {
+            Some(_) => EngineError::AlreadyFinished { operation, message: view.message },
+            None => EngineError::NotRunning { operation },
+        }
+        .into())
+    }
+
+    /// A place for one who follows something for long, if there is one.
+    pub fn follower_place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.followers).try_acquire_owned().ok()
     }
 
     async fn blocking<T: Send + 'static>(
@@ -522,7 +545,7 @@ fn read(log: &Log, operation: OperationId) -> Result<(OperationView, Explanation
     }
 }
 
-fn refusal(error: &ServiceError) -> Reply {
+pub(crate) fn refusal(error: &ServiceError) -> Reply {
     match error {
         ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Reply::Leaving,
         error if error.kind() == Kind::Refusal => Reply::Refused(error.to_string()),

@@ -180,6 +180,7 @@ pub fn unexpected(reply: &Reply) -> ServiceError {
         Reply::Operation(_) => "an operation",
         Reply::Facts { .. } => "facts",
         Reply::Events(_) => "events",
+        Reply::Output(_) => "the output of a hook",
         Reply::Applications { .. } => "applications",
         Reply::Differences { .. } => "differences",
         Reply::ApplicationSets { .. } => "ApplicationSets",

@@ -275,6 +275,9 @@ pub struct AppSyncArgs {
     /// over, or that one is ended where it waits or has failed and none of its hooks runs
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
     pub policy: PolicyArg,
+    /// Show on standard error what hooks write while they run
+    #[arg(long, conflicts_with = "is_async")]
+    pub follow_hooks: bool,
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]

@@ -54,6 +54,9 @@ pub enum OpsCommand {
     Log(OneArgs),
     /// Tell what happened to an operation, in numbered events
     Events(EventsArgs),
+    /// Tell what the hooks of an operation write while they run, until it is over
+    #[command(after_help = OUTPUT_HELP)]
+    Output(OneArgs),
     /// Write all that is known of an operation to one file, for an incident or a change request
     Export(ExportArgs),
     /// End an operation: running hooks are stopped, nothing is rolled back
@@ -93,6 +96,14 @@ pub enum OpsCommand {
     /// Try an object, or what has failed of a wave, again at once
     RetryTask(RetryTaskArgs),
 }
+
+const OUTPUT_HELP: &str = "\
+Hooks that run are told from their last lines on, those that begin later from their first. What failed hooks
+wrote last is kept with the operation: `tidegate ops show` has it. With -o json, one document per line.
+
+Examples:
+  tidegate ops output shop
+  tidegate ops output 019a1b2c -o json";
 
 /// Which part of an operation is meant.
 #[derive(Clone, Debug, Args)]

@@ -90,6 +90,9 @@ pub struct WaitingArgs {
     /// How long this command waits, such as 90s or 5m; then it exits with 3 and the operation can be resumed
     #[arg(long, value_name = "D", value_parser = values::duration)]
     pub timeout: Option<Duration>,
+    /// Show on standard error what hooks write while they run
+    #[arg(long)]
+    pub follow_hooks: bool,
     #[command(flatten)]
     pub keep: KeepArgs,
     /// How the result is printed
@@ -292,6 +295,7 @@ Examples:
   tidegate sync examples/shop --app shop --sim
   tidegate sync shop/ --app shop -n shop --context staging --prune --retry 3 --deadline 10m
   tidegate sync shop/ --app shop --resource apps:Deployment:shop/api --wait healthy
+  tidegate sync shop/ --app shop --follow-hooks
   tidegate sync shop/ --app shop --timeout 30s || tidegate explain shop
 
 {}",

@@ -3,6 +3,7 @@
 mod delete;
 pub(super) mod desk;
 mod explain;
+mod hooks;
 
 use std::time::Duration;
 
@@ -120,7 +121,11 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     let asked = asking::sync(&known, wish);
     let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };
     desk.tell(&request).await?;
-    finished(&desk, &args.name, &args.end, printer).await
+    let finished = finished(&desk, &args.name, &args.end, printer);
+    if args.follow_hooks {
+        return hooks::beside(&desk, &known, finished, printer).await;
+    }
+    finished.await
 }
 
 async fn differences(

@@ -61,7 +61,12 @@ fn tell(told: &Told, args: &EventsArgs, printer: &Printer) -> Result<(), CliErro
     }
 }
 
-async fn left_alone(operation: OperationId, state_dir: &StateDir, printer: &Printer) -> Result<(), CliError> {
+/// Nobody works on an operation that is to be followed: says how to go on with it.
+pub(super) async fn left_alone(
+    operation: OperationId,
+    state_dir: &StateDir,
+    printer: &Printer,
+) -> Result<(), CliError> {
     let summary = route::find(state_dir, printer, &operation.to_string()).await?;
     let way_on = report::way_on(operation, summary.paused, state_dir);
     printer.note(&format!("no process is at work on it, so nothing follows; {way_on}"));

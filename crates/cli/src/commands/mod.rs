@@ -15,6 +15,7 @@ mod kept;
 mod manual;
 mod operation;
 mod ops;
+mod output;
 mod plan;
 mod report;
 mod resume;

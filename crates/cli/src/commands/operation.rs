@@ -43,7 +43,8 @@ pub async fn carry_out(work: Work<'_>, state_dir: &StateDir, printer: &Printer) 
     let waited = match begun(&session, request, targets, (if_open, waiting.timeout), &mut signals).await {
         Ok(operation) => {
             let operations = vec![operation];
-            let waiting = Waiting { engine: &session.engine, events, operations, timeout: waiting.timeout };
+            let (timeout, follow_hooks) = (waiting.timeout, waiting.follow_hooks);
+            let waiting = Waiting { engine: &session.engine, events, operations, timeout, follow_hooks };
             wait::wait(waiting, &mut signals, &mut progress).await
         }
         Err(error) => Err(error),

@@ -20,7 +20,7 @@ use tidegate_service::state_dir::StateDir;
 use tidegate_service::user::user;
 use tidegate_service::{customizations, log, operations};
 
-use super::{events, export, report};
+use super::{events, export, output, report};
 use crate::args::{
     ConnectionArgs, Format, ListArgs, OneArgs, OpsCommand, PassOverArgs, RetryTaskArgs, ScopeArgs,
 };
@@ -37,6 +37,7 @@ pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliErr
         OpsCommand::Show(one) => show(&one, printer).await,
         OpsCommand::Log(one) => log(&one, printer).await,
         OpsCommand::Events(args) => events::run(&args, printer).await,
+        OpsCommand::Output(one) => output::run(&one, printer).await,
         OpsCommand::Export(args) => export::run(&args, printer).await,
         OpsCommand::Terminate { one, connection } => terminate(&one, &connection, printer).await,
         OpsCommand::Pause { one, reason } => wish(&one, Wish::Pause { reason }, printer).await,
@@ -259,7 +260,9 @@ async fn run_to_end(
     let waited = match session.engine.resume(id).await {
         // What had not begun is over with the wish.
         Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {
-            let waiting = Waiting { engine: &session.engine, events, operations: vec![id], timeout: None };
+            let (operations, timeout) = (vec![id], None);
+            let waiting =
+                Waiting { engine: &session.engine, events, operations, timeout, follow_hooks: false };
             wait::wait(waiting, signals, &mut progress).await
         }
         Err(error) => Err(error.into()),

@@ -299,7 +299,8 @@ async fn go_on(
         session.engine.resume(*operation).await?;
     }
     let operations = chosen.to_vec();
-    let waiting = Waiting { engine: &session.engine, events, operations, timeout: args.waiting.timeout };
+    let (timeout, follow_hooks) = (args.waiting.timeout, args.waiting.follow_hooks);
+    let waiting = Waiting { engine: &session.engine, events, operations, timeout, follow_hooks };
     wait::wait(waiting, signals, progress).await
 }
 

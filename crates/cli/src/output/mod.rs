@@ -9,6 +9,7 @@ pub mod diagram;
 pub mod diff;
 pub mod events;
 pub mod facts;
+pub mod hooks;
 pub mod operation;
 pub mod picture;
 pub mod plan;

@@ -6,7 +6,9 @@ use tidegate_lifecycle::operation::{
     Awaited, ClaimNews, Explanation, OperationView, Stage, WaveStep, WaveView,
 };
 use tidegate_model::{Phase, format_duration};
+use tidegate_service::documents::output::OutputDocument;
 
+use crate::output::hooks::HookLines;
 use crate::output::{Printer, one_line};
 
 /// With more waves than this, only those around the one at work have a bar.
@@ -25,6 +27,7 @@ pub struct Bars<'p> {
     styles: Styles,
     /// The failure that was said last.
     failed: Option<String>,
+    hooks: HookLines,
 }
 
 struct Styles {
@@ -91,6 +94,15 @@ impl<'p> Bars<'p> {
             lines: Vec::new(),
             styles: Styles::new(printer.colours_talk(), printer.width()),
             failed: None,
+            hooks: HookLines::default(),
+        }
+    }
+
+    /// What a hook writes stays on the screen, above the bars.
+    pub fn output(&mut self, document: &OutputDocument) {
+        let text = self.hooks.text(document);
+        if self.area.println(text.render(self.printer.colours_talk())).is_err() {
+            self.printer.talk(&text);
         }
     }
 

@@ -8,7 +8,9 @@ use tidegate_lifecycle::operation::{
     ClaimNews, Explanation, NOT_ANSWERED, NOT_SEEN, OperationView, PLACE_TAKEN, Stage, WaveStep, WaveView,
 };
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp, format_duration};
+use tidegate_service::documents::output::OutputDocument;
 
+use crate::output::hooks::HookLines;
 use crate::output::operation::style_of;
 use crate::output::{Printer, Style, Text, one_line};
 
@@ -26,6 +28,7 @@ pub struct Lines<'p> {
     began: Option<Timestamp>,
     /// The last time that was said. A look and an event may come in another order than they happened.
     said_at: Timestamp,
+    hooks: HookLines,
 }
 
 /// What is known of an operation.
@@ -50,7 +53,13 @@ struct Seen {
 
 impl<'p> Lines<'p> {
     pub fn new(printer: &'p Printer, several: bool) -> Self {
-        Self { printer, several, seen: BTreeMap::new(), began: None, said_at: Timestamp::default() }
+        let (seen, hooks) = (BTreeMap::new(), HookLines::default());
+        Self { printer, several, seen, began: None, said_at: Timestamp::default(), hooks }
+    }
+
+    /// What a hook writes.
+    pub fn output(&mut self, document: &OutputDocument) {
+        self.printer.talk(&self.hooks.text(document));
     }
 
     pub async fn event(&mut self, engine: &Engine, event: &Event) {

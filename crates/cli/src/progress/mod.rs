@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate_executor::{Engine, Event};
 use tidegate_model::OperationId;
+use tidegate_service::documents::output::OutputDocument;
 
 use crate::output::Printer;
 
@@ -45,6 +46,14 @@ impl<'p> Progress<'p> {
         match self {
             Self::Bars(bars) => bars.event(event),
             Self::Lines(lines) => lines.event(engine, event).await,
+        }
+    }
+
+    /// Something is told of the output of hooks.
+    pub fn output(&mut self, document: &OutputDocument) {
+        match self {
+            Self::Bars(bars) => bars.output(document),
+            Self::Lines(lines) => lines.output(document),
         }
     }
 

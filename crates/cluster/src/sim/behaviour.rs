@@ -16,7 +16,7 @@ pub const OUTCOME: &str = "sim.tidegate.dev/outcome";
 /// The first so many creations of the object fail; later ones do what `outcome` says, or succeed.
 pub const FAIL_TIMES: &str = "sim.tidegate.dev/fail-times";
 
-/// What the containers of a pod write; on the pod, or on what it belongs to.
+/// What the containers of a pod write, line by line, evenly over the time that it takes; on the pod, or on what it belongs to.
 pub const LOGS: &str = "sim.tidegate.dev/logs";
 
 /// What becomes of an object that does not do well.

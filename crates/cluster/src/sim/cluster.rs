@@ -13,12 +13,12 @@ use tokio::sync::watch;
 use super::journal::Journal;
 use super::ownership::spelled_out;
 use super::shared::{Inner, Shared};
-use super::stream;
 use super::write::{Write, Written};
 use super::{AuditEntry, Clock, SimConfig, SimError, SimState};
+use super::{logs, stream};
 use crate::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Detail, Listing, LiveQuery,
-    MissingRight, Right, Scope, Strain, WatchEvent, WatchStream,
+    Applied, ApplyRequest, Cluster, ClusterError, Container, DeleteRequest, Deleted, Detail, Listing,
+    LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchEvent, WatchStream,
 };
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
@@ -194,6 +194,14 @@ impl Cluster for SimCluster {
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         self.call(|inner, now| inner.state.logs(now, namespace, pod, limit_bytes)).await
+    }
+
+    /// All containers of a pod write the same.
+    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError> {
+        self.wait().await;
+        let begun = logs::begin(&self.shared, container, from);
+        self.wait().await;
+        begun
     }
 
     /// It knows of no rights: whoever writes may do so.

@@ -6,7 +6,7 @@
 //!   SimState        pure and deterministic: no clock, no I/O            (state.rs)
 //!       ├─ write.rs ─ apply.rs ─ admission, compose ─ ownership, fields, merge, defaults, validate, immutable
 //!       │           └ delete.rs
-//!       ├─ read.rs, watch.rs ─ history.rs
+//!       ├─ read.rs, logs.rs, watch.rs ─ history.rs
 //!       └─ controllers/  one step of one object at a time, by timers.rs
 //! ```
 //!
@@ -22,7 +22,7 @@
 //! # What a user can steer
 //!
 //! Annotations on an object, or on its pod template, say what it will do: [`READY_AFTER`], [`OUTCOME`],
-//! [`FAIL_TIMES`], [`LOGS`]. A wrong value is refused. Changing them on a live workload counts as a change of its template.
+//! [`FAIL_TIMES`], [`LOGS`]. A wrong value is refused. What a pod writes, it writes line by line over the time it takes. Changing them on a live workload counts as a change of its template.
 
 mod admission;
 mod apply;
@@ -45,6 +45,7 @@ mod journal;
 mod json;
 mod kinds;
 mod lines;
+mod logs;
 mod merge;
 mod objects;
 mod ownership;

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, Timestamp, annotations};
 
-use super::behaviour::LOGS;
+use super::SimState;
 use super::json::{field, text};
 use super::objects::Stored;
 use super::ownership::spelled_out;
-use super::{SimState, refuse};
 use crate::{ClusterError, ErrorKind, Listing, LiveQuery};
 
 /// An object that another names as its owner.
@@ -132,36 +131,6 @@ impl SimState {
             }
         }
         Ok(found.into_values().filter(is_pod).map(|stored| stored.object.as_ref().clone()).collect())
-    }
-
-    /// The end of what a container wrote, as the annotation of its pod, or of what the pod belongs to, has it.
-    pub fn logs(
-        &mut self,
-        now: Timestamp,
-        namespace: &str,
-        pod: &str,
-        limit_bytes: usize,
-    ) -> Result<String, ClusterError> {
-        self.begin_read(now)?;
-        let key = ObjectKey::new("", "Pod", namespace, pod);
-        let Some(stored) = self.find(&key) else { return Err(refuse::not_found(&key)) };
-        let logs = self.logs_of(&stored.object);
-        let Some(text) = logs else {
-            let why = format!("simulated pods write no logs; let them write some with the annotation {LOGS}");
-            return Err(ClusterError::new(ErrorKind::Unsupported, why));
-        };
-        let mut start = text.len().saturating_sub(limit_bytes);
-        while !text.is_char_boundary(start) {
-            start += 1;
-        }
-        Ok(text.get(start..).unwrap_or_default().to_owned())
-    }
-
-    fn logs_of(&self, object: &Object) -> Option<String> {
-        object.annotation(LOGS).map(str::to_owned).or_else(|| {
-            let owners = self.owners(object);
-            owners.iter().find_map(|owner| self.logs_of(&self.find(&owner.key)?.object))
-        })
     }
 
     /// Brings the world up to date, and draws whether the call fails.

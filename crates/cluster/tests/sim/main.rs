@@ -12,6 +12,7 @@ mod deletes;
 mod faults;
 mod following;
 mod kinds;
+mod logs;
 mod ownership;
 mod persistence;
 mod properties;

@@ -9,9 +9,12 @@
 //! by their beginning as well, because servers cut what they quote. Of the shortest, masking every occurrence would make
 //! texts unreadable and tell the value by its absence: they are masked as whole words, the very shortest in quotes.
 
+mod lines;
 #[cfg(test)]
 mod trials;
 mod views;
+
+pub use self::lines::LineMask;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -82,25 +85,30 @@ impl Mask {
 
     /// Masks all values in a text.
     pub fn hide(&self, text: &mut String) {
-        if self.patterns.is_empty() {
-            return;
+        for place in self.places(text).into_iter().rev() {
+            text.replace_range(place, MASK);
         }
+    }
+
+    /// Where a text shows values, in order and apart from each other.
+    fn places(&self, text: &str) -> Vec<Range<usize>> {
         let mut hidden: Vec<Range<usize>> = Vec::new();
+        if self.patterns.is_empty() {
+            return hidden;
+        }
         each_view(text, &mut |view| hidden.extend(self.found(view)));
         hidden.sort_by_key(|place| place.start);
         let mut merged: Vec<Range<usize>> = Vec::new();
-        for place in hidden {
+        for Range { start, end } in hidden {
+            // A character of which a part was found goes as a whole.
+            let start = (0..=start).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+            let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
             match merged.last_mut() {
-                Some(last) if place.start <= last.end => last.end = place.end.max(last.end),
-                _ => merged.push(place),
+                Some(last) if start <= last.end => last.end = end.max(last.end),
+                _ => merged.push(start..end),
             }
         }
-        for Range { start, end } in merged.into_iter().rev() {
-            // A character of which a part was found goes as a whole.
-            let from = (0..=start).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-            let to = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-            text.replace_range(from..to, MASK);
-        }
+        merged
     }
 
     /// Where in the text a reading of it shows a value.

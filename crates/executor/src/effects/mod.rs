@@ -31,7 +31,7 @@ pub(crate) use failures::call_error;
 pub use inventory::{cluster_of, update as update_inventory};
 pub use kept::{InvalidPlan, KeptPlan, PinnedPlan, PlanMoved};
 pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};
-pub use mask::{MASK, Mask};
+pub use mask::{LineMask, MASK, Mask};
 pub(crate) use namespaces::kind as namespace_kind;
 pub use namespaces::look_at as look_at_namespaces;
 pub use planning::{NotPlanned, Prepared, Targets, plan, prepare};

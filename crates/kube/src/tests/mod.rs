@@ -3,6 +3,7 @@
 mod acting;
 mod answers;
 mod connection;
+mod following;
 mod kinds;
 mod living;
 mod rights;

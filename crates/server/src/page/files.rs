@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// All others.
-pub(super) static OTHERS: [File; 20] = [
+pub(super) static OTHERS: [File; 21] = [
     file!("text/css; charset=utf-8", "style.css"),
     file!("image/svg+xml", "icon.svg"),
     file!(SCRIPT, "main.js"),
@@ -41,6 +41,7 @@ pub(super) static OTHERS: [File; 20] = [
     file!(SCRIPT, "operations.js"),
     file!(SCRIPT, "application.js"),
     file!(SCRIPT, "operation.js"),
+    file!(SCRIPT, "output.js"),
     file!(SCRIPT, "story.js"),
     file!(SCRIPT, "timeline.js"),
     file!(SCRIPT, "rollout.js"),

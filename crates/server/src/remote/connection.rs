@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -84,6 +85,34 @@ impl Connection {
             return Ok(None);
         }
         self.understood(status, &body).map(Some)
+    }
+
+    /// The address of the service.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// An answer that goes on for as long as there is something to tell; only its beginning is bounded in time.
+    pub async fn open(&self, asking: Asking) -> Result<Incoming, ServiceError> {
+        let request = self.request(asking)?;
+        let opening = async {
+            let answer = self.client.request(request).await.map_err(|error| reason(&error))?;
+            let status = answer.status();
+            if status.is_success() {
+                return Ok(Ok(answer.into_body()));
+            }
+            let body = Limited::new(answer.into_body(), ANSWER_MAX).collect().await;
+            Ok::<_, String>(Err((status, body.map_err(|error| error.to_string())?.to_bytes())))
+        };
+        match tokio::time::timeout(WITHIN, opening).await {
+            Ok(Ok(Ok(body))) => Ok(body),
+            Ok(Ok(Err((status, refusal)))) => {
+                let refused = self.understood::<serde_json::Value>(status, &refusal).err();
+                Err(refused.unwrap_or_else(|| self.failed(format!("answered with {status}"))))
+            }
+            Ok(Err(why)) => Err(self.failed(format!("cannot be asked: {why}"))),
+            Err(_) => Err(self.failed(format!("did not answer within {} s", WITHIN.as_secs()))),
+        }
     }
 
     fn failed(&self, problem: impl Into<String>) -> ServiceError {

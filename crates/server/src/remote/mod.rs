@@ -2,6 +2,7 @@
 
 mod ask;
 mod connection;
+mod output;
 mod sets;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use tidegate_service::reach::Reached;
 
 use self::ask::{Asking, part};
 use self::connection::Connection;
+pub use self::output::RemoteOutput;
 
 /// So many applications are asked for at once.
 const PAGE: &str = "100";

@@ -23,10 +23,11 @@ use crate::bulletin::{About, Bulletin, Entry, EventId};
 use crate::following::{News, Reset};
 use crate::problem::{Code, Problem};
 use crate::route::{Answer, Call, Gives, Route, look_otherwise, text};
+use crate::site::Site;
 use crate::tokens::{LOOK_EVERY, Pass};
 
 /// How often somebody who listens is told that the connection is alive, while nothing happens.
-const STILL_HERE: Duration = Duration::from_secs(15);
+pub(super) const STILL_HERE: Duration = Duration::from_secs(15);
 /// Who goes on by the log is told again what happened so long before: what was recorded a little later may be a little older.
 const AGAIN: Duration = Duration::from_secs(60);
 /// How soon clients come again that were cut off, in milliseconds.
@@ -71,9 +72,7 @@ async fn follow(call: Call<EventsQuery>) -> Answer {
     let last = call.last_event.or(last_event_id).filter(|text| !text.is_empty());
     let foreign = |_| Problem::bad("Last-Event-ID is not the id of an event of this API; begin without it");
     let last: Option<EventId> = last.map(|text| text.parse().map_err(foreign)).transpose()?;
-    let place = call.site.stream_place().ok_or_else(|| {
-        Problem::new(Code::TooOften, "as many listen to events as may").after(Duration::from_secs(10))
-    })?;
+    let place = place(&call.site)?;
     let bulletin = Arc::clone(call.site.bulletin());
     let newest = bulletin.newest();
     let (after, missed) = match last {
@@ -98,6 +97,13 @@ async fn follow(call: Call<EventsQuery>) -> Answer {
         Some((Ok::<_, std::convert::Infallible>(Bytes::from(chunk)), reader))
     });
     Ok(text(StatusCode::OK, "text/event-stream", Body::from_stream(chunks)))
+}
+
+/// A place among those who listen.
+pub(super) fn place(site: &Site) -> Result<OwnedSemaphorePermit, Problem> {
+    site.stream_place().ok_or_else(|| {
+        Problem::new(Code::TooOften, "as many listen to events as may").after(Duration::from_secs(10))
+    })
 }
 
 /// What is wanted; all that is not excluded.
@@ -247,6 +253,6 @@ fn data(event: &Event) -> String {
 }
 
 /// One event; its data is one line.
-fn tell(told: &mut String, kind: &str, data: &str) {
+pub(super) fn tell(told: &mut String, kind: &str, data: &str) {
     let _ = write!(told, "event: {kind}\ndata: {data}\n\n");
 }

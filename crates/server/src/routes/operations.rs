@@ -160,7 +160,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
 }
 
 /// The operation of the path.
-fn id<Q, B>(call: &Call<Q, B>) -> Result<OperationId, Problem> {
+pub(super) fn id<Q, B>(call: &Call<Q, B>) -> Result<OperationId, Problem> {
     let text = call.name("id");
     text.parse().map_err(|_| Problem::new(Code::NotFound, format!("{text:?} is not the id of an operation")))
 }

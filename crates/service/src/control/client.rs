@@ -5,13 +5,17 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use tidegate_executor::Output;
+use tidegate_model::OperationId;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::Instant;
 
 use super::address::Address;
-use super::protocol::{REPLY_BYTES_MAX, Reply, Request};
+use super::protocol::{OUTPUT_BYTES_MAX, REPLY_BYTES_MAX, Reply, Request};
 use crate::error::ServiceError;
+use crate::route::{accept, unexpected};
 
 /// A wish is answered when it is durable, which takes a moment on a busy disk.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -66,6 +70,55 @@ pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, ServiceError
                 return Err(ServiceError::Control { problem });
             }
             Err(_) => {}
+        }
+    }
+}
+
+/// What hooks write, as the process at work tells it.
+pub struct Following {
+    reader: BufReader<OwnedReadHalf>,
+    /// For as long as it is open, we listen.
+    _listening: OwnedWriteHalf,
+    /// What has come of a reply.
+    read: Vec<u8>,
+}
+
+/// Begins to follow the output of an operation's hooks; nothing where nobody is there.
+pub async fn follow(socket: &Path, operation: OperationId) -> Result<Option<Following>, ServiceError> {
+    let Ok(address) = Address::of(socket) else { return Ok(None) };
+    let Ok(stream) = UnixStream::connect(address.path()).await else { return Ok(None) };
+    let (read, mut write) = stream.into_split();
+    let mut line = serde_json::to_vec(&Request::Output { operation }).map_err(|error| broken(&error))?;
+    line.push(b'\n');
+    if write.write_all(&line).await.is_err() {
+        return Ok(None);
+    }
+    Ok(Some(Following { reader: BufReader::new(read), _listening: write, read: Vec::new() }))
+}
+
+fn broken(error: &dyn std::fmt::Display) -> ServiceError {
+    ServiceError::Control { problem: format!("gave no usable answer: {error}") }
+}
+
+impl Following {
+    /// What is told next. `None` when nothing will follow. May be given up at any moment and asked again.
+    ///
+    /// # Errors
+    ///
+    /// It is refused, or the process has ended.
+    pub async fn next(&mut self) -> Result<Option<Output>, ServiceError> {
+        let most = OUTPUT_BYTES_MAX.saturating_sub(u64::try_from(self.read.len()).unwrap_or(u64::MAX));
+        let reading = (&mut self.reader).take(most).read_until(b'\n', &mut self.read).await;
+        reading.map_err(|error| broken(&error))?;
+        if self.read.is_empty() {
+            return Err(ServiceError::Control { problem: "has ended".to_owned() });
+        }
+        let reply =
+            serde_json::from_slice(&std::mem::take(&mut self.read)).map_err(|error| broken(&error))?;
+        match accept(reply)? {
+            Reply::Output(output) => Ok(Some(output)),
+            Reply::Done | Reply::Leaving => Ok(None),
+            other => Err(unexpected(&other)),
         }
     }
 }

@@ -5,7 +5,7 @@
 //!                       ◀──────"done"\n──────
 //! ```
 //!
-//! One request and one reply per connection, each a line of JSON. Only the owner of the state directory can connect,
+//! One request and one reply per connection, each a line of JSON; only the output of hooks is told in many replies. Only the owner of the state directory can connect,
 //! and root; who it was is asked of the system, and not of them.
 
 mod address;

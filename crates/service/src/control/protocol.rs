@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_applicationset::policy::Options;
+use tidegate_executor::Output;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
@@ -16,6 +17,8 @@ use crate::sets::{DeletionPreview, SetExplanation, SetWish};
 pub(super) const REQUEST_BYTES_MAX: u64 = 64 << 10;
 /// The longest reply, in bytes. One that is longer is no usable answer.
 pub(super) const REPLY_BYTES_MAX: u64 = 1 << 30;
+/// The longest reply that tells a line of a hook, in bytes: in JSON a sign may take six.
+pub(super) const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// What can be asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +57,11 @@ pub enum Request {
         /// Wait for a while, where there are none yet.
         #[serde(default)]
         wait: bool,
+    },
+    /// What the hooks of an operation write while they run. It is answered with as many replies as there is to tell.
+    Output {
+        /// Which.
+        operation: OperationId,
     },
     /// A person's wish.
     Wish {
@@ -255,6 +263,8 @@ pub enum Reply {
     },
     /// To [`Request::Events`].
     Events(Told),
+    /// To [`Request::Output`]: something is told, and more may follow. [`Reply::Done`] when nothing will.
+    Output(Output),
     /// To [`Request::Applications`].
     Applications {
         /// By name.

@@ -8,14 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tidegate_executor::{EngineError, HookOutput};
+use tidegate_model::OperationId;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use super::address::Address;
 use super::protocol::{REQUEST_BYTES_MAX, Reply, Request};
-use crate::queries::Queries;
+use crate::error::ServiceError;
+use crate::queries::{Queries, refusal};
 use crate::user::user;
 
 /// Questions answered at once; others wait.
@@ -164,11 +168,58 @@ async fn serve(stream: UnixStream, owner: u32, queries: &Queries, leaving: &Atom
     tokio::time::timeout(REQUEST_WITHIN, reader.read_until(b'\n', &mut line)).await??;
     let reply = match serde_json::from_slice::<Request>(&line) {
         _ if leaving.load(Ordering::SeqCst) => Reply::Leaving,
+        Ok(Request::Output { operation }) => match follow(queries, operation).await {
+            Ok((place, output)) => {
+                let told = tell(output, &mut reader, &mut write).await;
+                drop(place);
+                told?;
+                Reply::Done
+            }
+            // Nothing follows.
+            Err(ServiceError::Engine(EngineError::AlreadyFinished { .. })) => Reply::Done,
+            Err(error) => refusal(&error),
+        },
         Ok(request) => queries.reply(request.asked_by(peer)).await,
         Err(error) => Reply::Failed(format!("did not understand ({error}); are both of the same version?")),
     };
-    let mut answer = serde_json::to_vec(&reply)?;
-    answer.push(b'\n');
-    write.write_all(&answer).await?;
+    write.write_all(&line_of(&reply)?).await?;
     write.shutdown().await
+}
+
+fn line_of(reply: &Reply) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The output of an operation's hooks, and a place among those who follow something.
+async fn follow(
+    queries: &Queries,
+    operation: OperationId,
+) -> Result<(OwnedSemaphorePermit, HookOutput), ServiceError> {
+    let full = || ServiceError::refused("as many follow operations through this process as may; try again");
+    let place = queries.follower_place().ok_or_else(full)?;
+    Ok((place, queries.follow_output(operation).await?))
+}
+
+/// Tells what hooks write, until they are over or nobody listens any more.
+async fn tell(
+    mut output: HookOutput,
+    listener: &mut (impl AsyncRead + Unpin),
+    write: &mut OwnedWriteHalf,
+) -> io::Result<()> {
+    let mut word = [0; 1];
+    let gone = listener.read(&mut word);
+    tokio::pin!(gone);
+    loop {
+        tokio::select! {
+            // Who listens says nothing more.
+            _ = &mut gone => return Err(io::ErrorKind::BrokenPipe.into()),
+            item = output.next() => match item {
+                // Who is slow misses lines, and keeps nobody waiting.
+                Some(item) => write.write_all(&line_of(&Reply::Output(item))?).await?,
+                None => return Ok(()),
+            },
+        }
+    }
 }

@@ -22,7 +22,8 @@
 //!                          ├─ access.rs   users, tokens, kubeconfigs, roles
 //!                          ├─ caller.rs   plain requests, as any user
 //!                          ├─ audit.rs    what the API server says it was asked
-//!                          └─ node/       binds pods, writes their status, completes their deletion
+//!                          ├─ node/       binds pods, writes their status, completes their deletion
+//!                          └─ kubelet.rs  a node that gives logs, for tests that ask for it
 //! ```
 
 mod access;
@@ -32,6 +33,7 @@ mod audit;
 mod caller;
 mod control;
 mod error;
+mod kubelet;
 mod node;
 mod server;
 pub mod suite;
@@ -42,3 +44,4 @@ pub use audit::{Audit, AuditEvent, Mark};
 pub use caller::{CallError, Caller};
 pub use control::{ControlPlane, Options};
 pub use error::KubeError;
+pub use kubelet::Kubelet;

@@ -28,6 +28,7 @@ mod machines;
 mod many;
 mod namespaces;
 mod outages;
+mod output;
 mod planned;
 mod pruning;
 mod recorded;

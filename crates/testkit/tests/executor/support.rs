@@ -159,6 +159,7 @@ fn verb(call: &Call) -> &'static str {
         Verb::Watch => "watch",
         Verb::Pods => "pods",
         Verb::Logs => "logs",
+        Verb::FollowLogs => "follow",
     }
 }
 

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::{OperationId, Warning};
-use tidegate_server::Remote;
+use tidegate_server::{Remote, RemoteOutput};
 use tidegate_service::applications::store::AppKey;
+use tidegate_service::control::client;
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::ExplanationDocument;
+use tidegate_service::documents::output::OutputDocument;
 use tidegate_service::error::ServiceError;
 use tidegate_service::lines::WindowLine;
 use tidegate_service::reach::{self, Reached};
@@ -103,6 +105,18 @@ impl Desk {
         }
     }
 
+    /// What the hooks of an operation write while they run.
+    pub async fn follow_output(&self, operation: OperationId) -> Result<Followed, ServiceError> {
+        match self {
+            Self::Here(state_dir) => {
+                let following = client::follow(&state_dir.socket(), operation).await?;
+                let nobody = || ServiceError::Control { problem: "has ended".to_owned() };
+                following.map(Followed::Here).ok_or_else(nobody)
+            }
+            Self::There(remote) => remote.follow_output(operation).await.map(Followed::There),
+        }
+    }
+
     /// Why an operation is where it is.
     pub async fn explain(
         &self,
@@ -116,6 +130,22 @@ impl Desk {
         match route::ask(state_dir, printer, Request::Inspect { operation }).await? {
             Reply::Operation(inspected) => Ok(inspected.explanation),
             other => Err(route::unexpected(&other)),
+        }
+    }
+}
+
+/// The output of an operation's hooks, by either way.
+pub enum Followed {
+    Here(client::Following),
+    There(RemoteOutput),
+}
+
+impl Followed {
+    /// What is told next; nothing where nothing will follow.
+    pub async fn next(&mut self) -> Result<Option<OutputDocument>, ServiceError> {
+        match self {
+            Self::Here(following) => Ok(following.next().await?.map(OutputDocument::from)),
+            Self::There(output) => output.next().await,
         }
     }
 }

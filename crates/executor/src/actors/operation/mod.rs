@@ -14,7 +14,8 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tidegate_cluster::Strain;
 use tidegate_lifecycle::operation::{
-    Command, Driver, Explanation, Input, Narrator, OperationView, SyncOperation, TRYING_AGAIN, explain, view,
+    Command, Driver, Explanation, Input, Narrator, OperationView, Progress, SyncOperation, TRYING_AGAIN,
+    explain, view,
 };
 use tidegate_lifecycle::{ShellError, Turn};
 use tidegate_model::{Digest, OperationId, SyncRequest, TakenPlan, Timestamp};
@@ -24,6 +25,7 @@ use crate::error::EngineError;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::log::{AppendFailure, LogLost};
 use crate::manifests::HandedOver;
+use crate::output::{RunningHook, RunningHooks};
 use crate::shared::Shared;
 
 use self::hands::{Reply, SyncHands};
@@ -44,6 +46,8 @@ pub(crate) enum OperationMessage {
     Person { input: Input, reply: RpcReplyPort<Result<(), EngineError>> },
     /// How does it stand?
     Inspect { reply: RpcReplyPort<Result<Inspection, EngineError>> },
+    /// Which of its hooks run?
+    RunningHooks { reply: RpcReplyPort<Result<RunningHooks, EngineError>> },
     /// The watches were lost: those that are needed are made again.
     WatchAgain,
     /// Something happened that concerns the operation.
@@ -174,6 +178,7 @@ impl Actor for OperationActor {
                     let _ = reply.send(seen);
                 });
             }
+            OperationMessage::RunningHooks { reply } => drop(reply.send(state.running_hooks())),
             OperationMessage::WatchAgain => state.watch_again()?,
             OperationMessage::Tell(input) => {
                 let now = state.now();
@@ -279,6 +284,24 @@ impl OperationState {
         }
         let view = view(state).ok_or(EngineError::Unknown { operation: self.id })?;
         Ok(Inspection { view, explanation })
+    }
+
+    /// The hooks that run now, as objects of the cluster. They are all of one wave.
+    fn running_hooks(&self) -> Result<RunningHooks, EngineError> {
+        let state = self.shell.state();
+        let header = state.header().ok_or(EngineError::Unknown { operation: self.id })?;
+        let at_work = state.operation().and_then(|operation| Some((operation, operation.current_wave()?.0)));
+        let tasks = at_work.into_iter().flat_map(|(operation, wave)| operation.wave_tasks(wave));
+        let hooks = tasks.filter(|(_, task, state)| task.is_hook() && state.progress == Progress::Running);
+        // One that a runner works on has no object.
+        let hooks = hooks.filter_map(|(_, task, state)| {
+            let uid =
+                state.applied.as_ref().map(|applied| applied.uid.clone()).filter(|uid| !uid.is_empty())?;
+            let (gvk, namespace, name) = (task.gvk.clone(), task.namespace.clone(), task.name.clone());
+            Some(RunningHook { gvk, namespace, name, uid })
+        });
+        let destination = header.request.destination.clone();
+        Ok(RunningHooks { destination, targets: header.targets, hooks: hooks.collect() })
     }
 
     /// What keeps the calls to the operation's cluster waiting now.

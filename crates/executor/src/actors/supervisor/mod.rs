@@ -96,6 +96,10 @@ impl Actor for Supervisor {
                 Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::Inspect { reply }),
                 Err(error) => drop(reply.send(state.end(operation, error))),
             },
+            SupervisorMessage::RunningHooks { operation, reply } => match state.actor(operation) {
+                Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::RunningHooks { reply }),
+                Err(error) => drop(reply.send(Err(error))),
+            },
             SupervisorMessage::AddCluster { destination, cluster, reply } => {
                 drop(reply.send(state.add_cluster(&myself, destination, cluster).await));
             }

@@ -48,7 +48,8 @@ impl SupervisorState {
             SupervisorMessage::Resume { operation, .. }
             | SupervisorMessage::Wait { operation, .. }
             | SupervisorMessage::Person { operation, .. }
-            | SupervisorMessage::Inspect { operation, .. } => self.resuming.get_mut(operation),
+            | SupervisorMessage::Inspect { operation, .. }
+            | SupervisorMessage::RunningHooks { operation, .. } => self.resuming.get_mut(operation),
             _ => None,
         };
         match about {

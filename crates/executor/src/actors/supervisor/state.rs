@@ -19,6 +19,7 @@ use crate::actors::operation::{Inspection, OperationMessage, Report};
 use crate::effects::Targets;
 use crate::error::EngineError;
 use crate::manifests::HandedOver;
+use crate::output::RunningHooks;
 use crate::restarts::Restarts;
 use crate::shared::Shared;
 use crate::summary::Summary;
@@ -44,6 +45,8 @@ pub(crate) enum SupervisorMessage {
     Person { operation: OperationId, input: Input, reply: Reply<()> },
     /// How an operation at work stands.
     Inspect { operation: OperationId, reply: Reply<Inspection> },
+    /// Which hooks of an operation at work run.
+    RunningHooks { operation: OperationId, reply: Reply<RunningHooks> },
     /// Operations may work on this cluster too.
     AddCluster { destination: Destination, cluster: Arc<dyn Cluster>, reply: Reply<()> },
     /// Objects are judged by other rules from now on.
