@@ -79,6 +79,7 @@ fn tests() -> Vec<Test> {
         views::an_operation_is_watched_and_read_afterwards,
         views::a_failed_operation_shows_its_attempts_and_waits,
         records::operations_are_found_by_who_when_and_what_and_passed_on_as_a_file,
+        records::what_was_compacted_says_what_is_left_of_it,
         views::a_rollout_is_shown_step_by_step,
         steering::an_application_is_synced_and_deleted_after_a_question,
         steering::an_operation_is_held_goes_on_and_is_approved,

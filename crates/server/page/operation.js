@@ -1,7 +1,7 @@
 // One operation: its waves, its timeline, and everything that was recorded about it.
 
 import { at, look, query } from "./ask.js";
-import { fill, h, refill, say, soon } from "./draw.js";
+import { fill, h, link, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { applicationLink } from "./operations.js";
 import { operationActions, taskActions, waveActions } from "./steer.js";
@@ -72,6 +72,7 @@ export function showOperation(main, id) {
     let shownAt = began;
     try {
       [operation, explanation] = await Promise.all([look(path, abort.signal), look(`${path}/explain`, abort.signal)]);
+      if (operation.kept) return showKept();
       let next = story.last;
       do {
         const answer = await look(query(`${path}/log`, { after: next, limit: 500 }), abort.signal);
@@ -89,8 +90,17 @@ export function showOperation(main, id) {
     } catch (problem) {
       if (problem.name === "AbortError") return;
       if (operation) return say(problem.words ?? String(problem));
-      fill(head, h("h1", null, `Operation ${id}`), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+      const words = problem.status === 404 ? [`There is no operation ${id}. `, link("/operations", "All operations")] : problem.words ?? String(problem);
+      fill(main, h("h1", null, `Operation ${id}`), h("p.problem", { role: "alert" }, words));
     }
+  }
+
+  // Of an operation whose facts are not kept any more there is a line.
+  function showKept() {
+    drawing();
+    fill(main, headOf(operation, explanation, { request: operation.kept }), h("p", { role: "status" },
+      "Its details were compacted: waves, objects, timeline and what was recorded are not kept any more. As many of the newest operations of an application keep them as ",
+      h("code", null, "--history"), " says, ten if it is not said."));
   }
 
   const again = soon(200, load);

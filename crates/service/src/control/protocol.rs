@@ -7,7 +7,7 @@ use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
 use tidegate_model::{Cascade, OperationId, Override, ResourceSelector, Warning};
 
-use crate::documents::ExplanationDocument;
+use crate::documents::{ExplanationDocument, SummaryDocument};
 use crate::lines::WindowLine;
 use crate::operations::Listed;
 use crate::sets::{DeletionPreview, SetExplanation, SetWish};
@@ -247,7 +247,7 @@ pub enum Reply {
     Facts {
         /// In order.
         facts: Vec<Fact>,
-        /// Number of the first; more than 1 where older ones were compacted.
+        /// Number of the first, or that after the last where there are none; more than 1 where older ones were compacted.
         #[serde(default = "first_of_all")]
         first: u64,
         /// What is damaged of the operation.
@@ -323,4 +323,7 @@ pub struct Inspected {
     pub operation: OperationView,
     /// Why.
     pub explanation: ExplanationDocument,
+    /// Of one whose facts were all compacted: what the log has kept of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<SummaryDocument>,
 }

@@ -14,9 +14,9 @@ use serde_json::Value;
 use tidegate_lifecycle::operation::{Fact, OperationView};
 use tidegate_model::{Plan, Timestamp};
 
-use super::ExplanationDocument;
 use super::facts::{self, FactDocument};
 use super::plan::{self, PlanDocument};
+use super::{ExplanationDocument, SummaryDocument};
 use crate::control::protocol::Inspected;
 
 /// What the document is called in its field `record`; a reader tells from it what to expect.
@@ -62,6 +62,8 @@ pub struct RecordDocument<'a> {
     facts: Vec<FactDocument<'a>>,
     /// How many older facts are not kept any more.
     compacted: u64,
+    /// Of an operation whose facts were all compacted: its line, as `ops list` prints it.
+    kept: Option<&'a SummaryDocument>,
     /// What is damaged of it.
     damage: Option<&'a str>,
 }
@@ -81,6 +83,7 @@ impl Record {
             plan: self.plan().map(|made| plan::of(made, &[])),
             facts,
             compacted: self.first.saturating_sub(1),
+            kept: self.inspected.kept.as_ref(),
             damage: self.damage.as_deref(),
         }
     }

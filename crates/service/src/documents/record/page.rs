@@ -12,6 +12,8 @@ use super::picture::{self, Level};
 use super::story::Story;
 use crate::documents::facts;
 
+/// Why there is no more of an operation than its line.
+const COMPACTED: &str = "Its details were compacted: as many of the newest operations of an application keep them as --history says, ten if it is not said.";
 const STYLE: &str = include_str!("style.css");
 
 /// The page.
@@ -93,20 +95,30 @@ fn terms(record: &Record) -> Markup {
     });
     let ended = operation.finished_at;
     let said = |text: Option<String>| text.unwrap_or_default();
+    // Of one whose facts are not kept any more.
+    let kept = record.inspected.kept.as_ref();
+    let or_kept = |word: String, kept: Option<&String>| match kept {
+        Some(kept) if word.is_empty() => kept.clone(),
+        _ => word,
+    };
     let of_request = |word: fn(&SyncRequest) -> String| request.map(word).unwrap_or_default();
+    let by = of_request(|request| request.initiated_by.clone());
+    let revision = of_request(|request| request.revision.clone());
+    let cluster = of_request(|request| request.destination.to_string());
+    let attempts = operation.retry_count.saturating_add(1).to_string();
     let rules = operation.health_rules.as_ref();
     list([
         ("Id", operation.id.to_string()),
-        ("Asked for by", of_request(|request| request.initiated_by.clone())),
-        ("Revision", of_request(|request| request.revision.clone())),
+        ("Asked for by", or_kept(by, kept.and_then(|kept| kept.initiated_by.as_ref()))),
+        ("Revision", or_kept(revision, kept.and_then(|kept| kept.revision.as_ref()))),
         ("From", of_request(|request| request.sources.join(", "))),
-        ("Cluster", of_request(|request| request.destination.to_string())),
+        ("Cluster", or_kept(cluster, kept.and_then(|kept| kept.destination.as_ref()))),
         ("Namespace", of_request(|request| request.namespace.clone())),
         ("Options", of_request(options)),
         ("Began", operation.started_at.to_string()),
         ("Ended", said(ended.map(|at| at.to_string()))),
         ("Took", said(ended.map(|at| format_duration(at.since(operation.started_at))))),
-        ("Attempts", operation.retry_count.saturating_add(1).to_string()),
+        ("Attempts", if kept.is_some() { String::new() } else { attempts }),
         ("Held by", said(operation.paused_by.clone())),
         ("Health rules", said(rules.map(|rules| rules.digest.clone()))),
     ])
@@ -275,8 +287,10 @@ fn recorded(record: &Record) -> Markup {
         let at = fact.at.map(|at| at.to_string()).unwrap_or_default();
         cells([&fact.sequence.to_string(), &at, &fact.text])
     });
-    let none =
-        documents.is_empty().then(|| Markup::classed("p", "quiet", "Its details are not kept any more."));
+    let none = documents.is_empty().then(|| {
+        let why = if record.inspected.kept.is_some() { COMPACTED } else { "Nothing can be read." };
+        Markup::classed("p", "quiet", why)
+    });
     Markup::all([
         Markup::of("h2", "What was recorded"),
         Markup::all(note.iter().map(|words| Markup::classed("p", "quiet", words))),

@@ -226,7 +226,7 @@ fn record(word: &str) -> Record {
         at: at(80),
     };
     let explanation = ExplanationDocument::new(&operation, explanation, Some(false));
-    let inspected = Inspected { operation, explanation };
+    let inspected = Inspected { operation, explanation, kept: None };
     Record { inspected, facts: facts(word), first: 1, damage: Some(text()), at: at(80) }
 }
 
