@@ -37,8 +37,17 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     browser.open("/applications/argocd/frontend");
     browser.press("Delete…");
     browser.until(&format!("{DIALOG}.textContent.includes('argocd/frontend is deleted')"));
+    browser.write("#field-reason", "moved to another cluster");
     browser.press("confirm");
     browser.await_text("argocd/frontend is gone");
+    // Who has deleted it is in the record, with why.
+    let by_ann = service.get("/api/v1/operations?application=frontend&by=ann&limit=1");
+    let words = by_ann["items"][0]["initiatedBy"].as_str().unwrap();
+    assert!(
+        words
+            .starts_with("ann, by the deletion of the application (moved to another cluster), asked for at "),
+        "{words}"
+    );
     let left = service.bench.json(&["sim", "objects", "-o", "json"]);
     let names: Vec<&str> =
         left.as_array().unwrap().iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect();
@@ -139,6 +148,13 @@ pub fn a_set_is_deleted_in_its_order() {
     browser.until("document.querySelector('#steps').textContent === 'Deletion, step by step'");
     browser.until("document.querySelectorAll('.step')[0].textContent.includes('Step 3')");
     browser.await_text("argocd/shops is gone");
+    // Who has deleted the set has deleted its Applications.
+    let by_ann = service.get("/api/v1/operations?by=ann&limit=500");
+    let deleted = by_ann["items"].as_array().unwrap();
+    let of_set = |one: &&serde_json::Value| {
+        one["initiatedBy"].as_str().unwrap().starts_with("ann, by the deletion of shops, asked for at ")
+    };
+    assert_eq!(deleted.iter().filter(of_set).count(), 12, "{by_ann:#}");
     // What was written says the same: prod first.
     let gone: Vec<String> = service
         .bench

@@ -44,9 +44,9 @@ export function applicationActions(app, path) {
       fields: [{
         name: "cascade", label: "What becomes of its objects", kind: "choice", value: "foreground",
         options: [["foreground", "They are deleted, each after what it owns"], ["background", "They are deleted, each before what it owns"], ["orphan", "They stay"]],
-      }],
+      }, WHY],
       action: "Delete",
-      run: ({ cascade }) => remove(query(path, { cascade })),
+      run: ({ cascade, reason }) => remove(query(path, { cascade, reason })),
     }), true));
 }
 
@@ -214,9 +214,9 @@ export function setActions(told, set, path) {
     !isDeleting && ask("Delete…", () => ({
       what: [`${told.set} is deleted, and its Applications in this order, each with its objects, unless they are to stay:`],
       preview: () => deletion(path),
-      fields: [{ name: "orphan", label: "Keep its Applications", kind: "check" }],
+      fields: [{ name: "orphan", label: "Keep its Applications", kind: "check" }, WHY],
       action: "Delete",
-      run: ({ orphan }) => remove(query(path, { orphan: orphan ? "true" : null })),
+      run: ({ orphan, reason }) => remove(query(path, { orphan: orphan ? "true" : null, reason })),
     }), true));
 }
 

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::{automated, operation};
-use tidegate_model::argo::{Application, ApplicationSource, SyncStatusCode, Time};
+use tidegate_model::argo::{
+    Application, ApplicationSource, OperationInitiator, OperationRequest, SyncStatusCode, Time,
+};
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
 use crate::applications::store::AppKey;
@@ -191,8 +193,10 @@ pub(crate) fn health(application: &Application) -> HealthStatus {
 }
 
 fn operation_line(application: &Application) -> Option<OperationLine> {
-    let by = |asked: &tidegate_model::argo::OperationInitiator| {
-        if asked.automated { AUTOMATED.to_owned() } else { asked.username.clone() }
+    let by = |asked: &OperationRequest| {
+        let OperationInitiator { automated, username, .. } = &asked.initiated_by;
+        let is_said = !username.is_empty() && operation::cascade(asked).is_some();
+        if *automated && !is_said { AUTOMATED.to_owned() } else { username.clone() }
     };
     let asked = application.operation.as_ref();
     let known = application.status.operation_state.as_ref();
@@ -204,7 +208,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             message: ASKED.to_owned(),
             started_at: None,
             finished_at: None,
-            by: by(&asked.initiated_by),
+            by: by(asked),
         }),
         _ => known.map(|known| OperationLine {
             id: operation::id(&known.operation),
@@ -212,7 +216,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             message: known.message.clone(),
             started_at: Some(known.started_at),
             finished_at: known.finished_at,
-            by: by(&known.operation.initiated_by),
+            by: by(&known.operation),
         }),
     }
 }

@@ -211,8 +211,8 @@ impl Queries {
             Request::TerminateApplication { name, by } => {
                 self.serving().await?.terminate(&name, by).await.map(|()| Reply::Done)
             }
-            Request::DeleteApplication { name, cascade } => {
-                self.serving().await?.delete(&name, cascade).await.map(|()| Reply::Done)
+            Request::DeleteApplication { name, cascade, by, reason } => {
+                self.serving().await?.delete(&name, cascade, by, reason).await.map(|()| Reply::Done)
             }
             Request::RollbackApplication { name, id, prune, by } => {
                 self.serving().await?.rollback(&name, id, prune, by).await.map(|()| Reply::Done)
@@ -241,8 +241,8 @@ impl Queries {
             Request::RefreshApplicationSet { name } => {
                 self.sets().await?.refresh(&name).await.map(|()| Reply::Done)
             }
-            Request::DeleteApplicationSet { name, orphan, by } => {
-                self.sets().await?.delete(&name, orphan, by).await.map(|()| Reply::Done)
+            Request::DeleteApplicationSet { name, orphan, by, reason } => {
+                self.sets().await?.delete(&name, orphan, by, reason).await.map(|()| Reply::Done)
             }
             Request::SyncWindow { name } => self.serving().await?.window(&name).map(Reply::SyncWindow),
             Request::DeleteSimulated { object } => {

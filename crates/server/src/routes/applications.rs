@@ -370,6 +370,8 @@ async fn refresh(call: Call<Nothing, RefreshBody>) -> Result<ApplicationLine, Pr
 struct DeleteQuery {
     /// They go after what they own (`foreground`, if not said), before what they own (`background`), or stay (`orphan`).
     cascade: Cascade,
+    /// Why; may be empty. It is recorded, with who asks.
+    reason: String,
 }
 
 /// What is being deleted, or gone.
@@ -383,6 +385,7 @@ struct Deleted {
 
 async fn remove(call: Call<DeleteQuery>) -> Result<Deleted, Problem> {
     let (serving, _) = one(&call).await?;
-    serving.delete(&named(&call), call.query.cascade).await?;
+    let DeleteQuery { cascade, reason } = &call.query;
+    serving.delete(&named(&call), *cascade, call.by.name.clone(), reason.clone()).await?;
     Ok(Deleted { namespace: call.name("namespace").to_owned(), name: call.name("name").to_owned() })
 }

@@ -117,10 +117,17 @@ impl Serving {
         self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
     }
 
-    /// Deletes the application that is meant. Returns when that is durable: then it is being deleted, or gone.
-    pub async fn delete(&self, text: &str, cascade: Cascade) -> Result<(), ServiceError> {
+    /// Deletes the application that is meant; who asks for it, and why, is recorded. Returns when that is durable: then it is
+    /// being deleted, or gone.
+    pub async fn delete(
+        &self,
+        text: &str,
+        cascade: Cascade,
+        by: String,
+        reason: String,
+    ) -> Result<(), ServiceError> {
         let key = self.one(text)?;
-        self.request(|reply| SupervisorMessage::Delete { key, cascade, reply }).await
+        self.request(|reply| SupervisorMessage::Delete { key, cascade, by, reason, reply }).await
     }
 
     /// Has the application that is meant go back to a sync of its history. Returns when that is durable.

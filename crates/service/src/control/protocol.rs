@@ -92,6 +92,12 @@ pub enum Request {
         /// What becomes of its objects.
         #[serde(default)]
         cascade: Cascade,
+        /// Who wishes; told by the system.
+        #[serde(default)]
+        by: String,
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
     },
     /// That an application go back to a sync of its history.
     RollbackApplication {
@@ -172,6 +178,9 @@ pub enum Request {
         /// Who wishes; told by the system.
         #[serde(default)]
         by: String,
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
     },
     /// That an object of the simulated cluster be deleted.
     DeleteSimulated {
@@ -191,6 +200,7 @@ impl Request {
         match &mut self {
             Self::Wish { by, .. }
             | Self::TerminateApplication { by, .. }
+            | Self::DeleteApplication { by, .. }
             | Self::RollbackApplication { by, .. }
             | Self::WishApplicationSet { by, .. }
             | Self::DeleteApplicationSet { by, .. } => *by = user,

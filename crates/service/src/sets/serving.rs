@@ -102,10 +102,16 @@ impl SetServing {
         self.request(text, |reply| SetMessage::Refresh { reply }).await
     }
 
-    /// Deletes the set that is meant, and its Applications unless they are to outlive it. Returns when that is durable: then
-    /// it is being deleted, or gone.
-    pub async fn delete(&self, text: &str, orphan: bool, by: String) -> Result<(), ServiceError> {
-        self.request(text, |reply| SetMessage::Delete { orphan, by, reply }).await
+    /// Deletes the set that is meant, and its Applications unless they are to outlive it; who asks for it, and why, is recorded.
+    /// Returns when that is durable: then it is being deleted, or gone.
+    pub async fn delete(
+        &self,
+        text: &str,
+        orphan: bool,
+        by: String,
+        reason: String,
+    ) -> Result<(), ServiceError> {
+        self.request(text, |reply| SetMessage::Delete { orphan, by, reason, reply }).await
     }
 
     /// In which order the Applications of the set that is meant would be deleted with it, and what would stay. Nothing is
