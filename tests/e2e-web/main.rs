@@ -83,6 +83,7 @@ fn tests() -> Vec<Test> {
         views::a_rollout_is_shown_step_by_step,
         steering::an_application_is_synced_and_deleted_after_a_question,
         steering::an_operation_is_held_goes_on_and_is_approved,
+        steering::what_is_skipped_of_an_operation_is_not_taken_for_done,
         steering::a_rollout_is_approved_paused_and_skipped_with_a_reason,
         steering::a_set_is_deleted_in_its_order,
         everybody::the_keyboard_leads_everywhere,

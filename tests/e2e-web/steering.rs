@@ -85,6 +85,26 @@ pub fn an_operation_is_held_goes_on_and_is_approved() {
     service.end();
 }
 
+pub fn what_is_skipped_of_an_operation_is_not_taken_for_done() {
+    let service = Service::new(&Different { is_gated: true, ..NO_SET });
+    let id = service.newest("backend");
+    let mut browser = service.browser(OPERATOR);
+    browser.open(&format!("/operations/{id}"));
+    browser.press("Skip what is not done of wave Sync/1");
+    browser.until(&format!("{DIALOG}.textContent.includes('The operation goes on without')"));
+    browser.write("#field-reason", "not today");
+    browser.press("confirm");
+    let wave = "[...document.querySelectorAll('.wave')].at(-1)";
+    browser.until(&format!("/0 of \\d+ done, \\d+ skipped/.test({wave}.textContent)"));
+    browser.until(&format!("{wave}.querySelector('.done.dull').style.height === '100%' && {wave}.querySelector('.done.good').style.height === '0%'"));
+    let rows = "[...document.querySelectorAll('#results ~ .scroll tbody tr')]";
+    browser.until(&format!("{rows}.some((row) => row.querySelectorAll('td')[4].textContent === '»Skipped' && row.textContent.includes('not today'))"));
+    browser
+        .until(&format!("{rows}.some((row) => row.querySelectorAll('td')[4].textContent === '✓Succeeded')"));
+    browser.is_clean();
+    service.end();
+}
+
 pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     let gates = "steps: [{step: 1, gates: [approval]}, {step: 3, gates: [approval]}]";
     let service = Service::new(&Different { rollout: Some(gates), ..Different::default() });
@@ -125,9 +145,17 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     browser.until(
         "document.querySelector('[data-key=\"prod-cart\"]').textContent.includes('moved to another cluster')",
     );
+    // It is not taken for one that is well.
+    let tile = "document.querySelector('[data-key=\"prod-cart\"]')";
+    browser.until(&format!(
+        "{tile}.querySelector('.badge').textContent === '»Skipped' && {tile}.classList.contains('dull')"
+    ));
     browser.press("Approve…");
     browser.press("confirm");
     browser.until("document.querySelector('.lead').textContent.startsWith('Completed')");
+    browser.until(
+        "document.querySelectorAll('.step')[2].textContent.includes('3 of 4 Applications done, 1 skipped')",
+    );
     let told = service.get("/api/v1/applicationsets/argocd/shops/explain");
     let members = told["rollout"]["members"].as_array().unwrap();
     let skipped = members.iter().find(|one| one["application"] == "prod-cart").unwrap();

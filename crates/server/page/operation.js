@@ -7,7 +7,7 @@ import { applicationLink } from "./operations.js";
 import { operationActions, taskActions, waveActions } from "./steer.js";
 import { Story } from "./story.js";
 import { drawTimeline, keepDrawn, legend, savePicture, timelineTable } from "./timeline.js";
-import { badge, between, clock, count, long, objectName, short, terms, time, tone } from "./words.js";
+import { badge, between, clock, count, long, objectName, objectState, short, terms, time, tone } from "./words.js";
 
 // So many facts, and so many objects, are listed at once.
 const FACTS = 200;
@@ -161,12 +161,15 @@ function columns(operation, story) {
   if (operation.waves.length === 0) return h("p.empty", null, "There is no plan yet.");
   return h("ol.waves", { tabindex: "0", "aria-label": "Waves" }, operation.waves.map((wave) => {
     const applied = Math.max(wave.done, story.appliedOf(wave));
+    const skipped = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave && objectState(one) === "Skipped").length;
+    const well = Math.max(0, wave.done - skipped);
     const share = (number) => `${wave.tasks > 0 ? Math.round((number / wave.tasks) * 100) : 0}%`;
-    const words = `${wave.done} of ${wave.tasks} done${applied > wave.done ? `, ${applied} written` : ""}`;
+    const words = [`${well} of ${wave.tasks} done`, skipped > 0 ? `${skipped} skipped` : "", applied > wave.done ? `${applied} written` : ""].filter(Boolean).join(", ");
     const took = wave.openedAt ? between(wave.openedAt, wave.passedAt ?? operation.finishedAt) : "";
     return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
       h("div.column", { "aria-hidden": "true" }, h("div.applied", { look: { height: share(applied) } }),
-        h(`div.done.${tone(wave.state) === "bad" ? "bad" : "good"}`, { look: { height: share(wave.done) } })),
+        skipped > 0 ? h("div.done.dull", { look: { height: share(wave.done) } }) : null,
+        h(`div.done.${tone(wave.state) === "bad" ? "bad" : "good"}`, { look: { height: share(well) } })),
       h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took), waveActions(operation, wave));
   }));
 }
@@ -182,7 +185,7 @@ function resultsOf(operation, most, more) {
         h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", null, operation.resources.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
           h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, one.status ?? "–"),
-          h("td", null, badge(one.hookPhase)), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
+          h("td", null, badge(objectState(one))), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
     operation.resources.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(operation.resources.length, "object")}`) : null,
     logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
     warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, warnings)] : [],

@@ -11,6 +11,11 @@ const TILES_MAX = 120;
 const IN_FLIGHT = new Set(["Pending", "Progressing", "Deleting"]);
 const DONE = new Set(["Healthy", "Gone", "Left"]);
 
+// What has become of an Application. Argo CD's words make no difference between one that failed and one that is on its way, nor
+// between one that was skipped and one that is well.
+const standing = (member) => (member.outcome && member.outcome !== "Settling" ? member.outcome : member.status);
+const isDone = (member) => DONE.has(member.status);
+
 export function showRollout(main, namespace, name) {
   const path = at.set(namespace, name);
   const abort = new AbortController();
@@ -108,19 +113,18 @@ function stepsOf(told, namespace, path) {
 function teardownStatus(shown, step) {
   const members = shown.members.filter((one) => one.step === String(step.step ?? -1));
   if (members.length === 0) return "Empty";
-  if (members.every((one) => DONE.has(one.status))) return "Passed";
+  if (members.every(isDone)) return "Passed";
   if (shown.finishedAt) return "Unfinished";
   return members.some((one) => one.status === "Deleting") || (shown.step ?? -1) === (step.step ?? -1) ? "Rolling" : "Waiting";
 }
 
 function stepOf(step, members, told, namespace, path, shown) {
-  const inFlight = members.filter((one) => IN_FLIGHT.has(one.status)).length;
-  const done = members.filter((one) => DONE.has(one.status)).length;
+  const inFlight = members.filter((one) => IN_FLIGHT.has(standing(one))).length;
   const isNow = ["Held", "Rolling", "RollingBack", "Failed"].includes(step.status);
   return h("li.step", { "data-key": step.number, "aria-current": isNow && !shown.finishedAt ? "step" : null },
     h("h3", null, step.number > 0 ? `Step ${step.number} ` : "No step ", badge(step.status)),
     h("p.quiet", null, step.selects),
-    h("p", null, `${done} of ${count(members.length, "Application")} done`),
+    h("p", null, doneOf(members)),
     slots(step, inFlight, members.length),
     terms([
       ["Gates", (step.gates ?? []).length > 0 ? step.gates.join(", ") : null],
@@ -128,6 +132,14 @@ function stepOf(step, members, told, namespace, path, shown) {
       ["Opened", step.openedAt ? time(step.openedAt) : null], ["Took", step.openedAt && step.passedAt ? between(step.openedAt, step.passedAt) : null],
     ]),
     tiles(members, told, namespace, path));
+}
+
+// How many are done, and how many are not because they were gone on without, or have failed.
+function doneOf(members) {
+  const of = (...words) => members.filter((one) => words.includes(standing(one))).length;
+  const apart = [[of("Skipped", "Left"), "skipped"], [of("Failed"), "failed"], [of("RolledBack"), "rolled back"]].filter(([number]) => number > 0);
+  const done = members.filter(isDone).length - of("Skipped", "Left", "RolledBack");
+  return [`${done} of ${count(members.length, "Application")} done`, ...apart.map(([number, word]) => `${number} ${word}`)].join(", ");
 }
 
 // How many may be on their way at once, and how many are.
@@ -140,11 +152,11 @@ function slots(step, inFlight, members) {
 }
 
 function tiles(members, told, namespace, path) {
-  const order = [...members].sort((one, other) => DONE.has(one.status) - DONE.has(other.status) || one.application.localeCompare(other.application));
+  const order = [...members].sort((one, other) => isDone(one) - isDone(other) || one.application.localeCompare(other.application));
   const shown = new Set(order.slice(0, TILES_MAX));
   return [
-    h("ul.tiles", null, members.filter((one) => shown.has(one)).map((member) => h(`li.tile.${tone(member.status)}`, { "data-key": member.application },
-      h("div", null, link(paths.application(namespace, member.application), member.application), " ", badge(member.status)),
+    h("ul.tiles", null, members.filter((one) => shown.has(one)).map((member) => h(`li.tile.${tone(standing(member))}`, { "data-key": member.application },
+      h("div", null, link(paths.application(namespace, member.application), member.application), " ", badge(standing(member))),
       h("p.line", { title: member.message }, member.message),
       member.targetRevisions?.length > 0 ? h("small", null, `to ${member.targetRevisions.map(short).join(", ")}`) : null,
       member.operation ? h("small", null, " ", link(paths.operation(member.operation), "operation", h("span.unseen", null, ` of ${member.application}`))) : null,

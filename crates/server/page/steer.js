@@ -189,7 +189,7 @@ export function setActions(told, set, path) {
       run: ({ reason }) => act(`${path}/retry`, { step: rollout.step, reason }),
     })),
     isRolling && rollout.step && ask("Skip step…", () => ({
-      what: [`The rollout goes on without the Applications of step ${rollout.step} that are not done. They stay as they are.`],
+      what: [`The rollout goes on without the Applications of step ${rollout.step} that are not done. Operations of theirs that are under way are terminated first; what these have written by then stays.`],
       fields: [{ ...WHY, required: true }],
       action: "Skip",
       run: ({ reason }) => act(`${path}/skip`, { step: rollout.step, reason }),
@@ -230,6 +230,13 @@ async function deletion(path) {
   ];
 }
 
+// What becomes of an Application that a rollout goes on without.
+function withoutIt({ application, status, outcome }) {
+  const what = `The rollout goes on without ${application}`;
+  if (["Pending", "Progressing"].includes(status) && !outcome) return `${what}. Its operation that is under way is terminated first: what it has written by then stays, and nothing more is written.`;
+  return `${what}, which stays as it is.`;
+}
+
 // Of one Application of a rollout or deletion.
 export function memberActions(told, member, path) {
   const isDeleting = Boolean(told.teardown && !told.teardown.finishedAt);
@@ -239,7 +246,7 @@ export function memberActions(told, member, path) {
   const name = member.application;
   const skip = ask("Skip…", () => ({
     title: `Skip ${name}`,
-    what: [isDeleting ? `The deletion goes on without waiting for ${name}.` : `The rollout goes on without ${name}, which stays as it is.`],
+    what: [isDeleting ? `The deletion goes on without waiting for ${name}.` : withoutIt(member)],
     fields: [{ ...WHY, required: true }],
     action: "Skip",
     run: ({ reason }) => act(`${path}/skip`, { application: name, reason }),

@@ -10,6 +10,7 @@ const STATES = {
   Succeeded: ["✓", "good"], Failed: ["✕", "bad"], Error: ["✕", "bad"], Running: ["…", "busy"],
   Terminating: ["■", "wait"],
   Waiting: ["○", "dull"], Pending: ["◔", "wait"], Held: ["‖", "wait"], Passed: ["✓", "good"], Skipped: ["»", "dull"],
+  "Marked as done": ["✓", "warn"], Assumed: ["?", "warn"],
   Stopped: ["■", "warn"], Rolling: ["…", "busy"], RollingBack: ["↶", "busy"], RolledBack: ["↶", "warn"],
   DoneBefore: ["✓", "good"], Empty: ["○", "dull"], Unfinished: ["■", "warn"], NotReached: ["○", "dull"],
   Deleting: ["…", "busy"], Gone: ["✓", "good"], Left: ["»", "dull"],
@@ -21,6 +22,12 @@ const STATES = {
   "prune-skipped": ["·", "dull"], unchanged: ["=", "dull"],
   modified: ["~", "warn"], added: ["+", "good"], extra: ["−", "bad"], same: ["=", "dull"],
 };
+
+// How an object of an operation stands, with what people have decided about it.
+export function objectState({ hookPhase, overridden }) {
+  if (hookPhase === "Running") return hookPhase;
+  return { Skip: "Skipped", MarkDone: "Marked as done" }[overridden?.what] ?? hookPhase;
+}
 
 export function tone(state) {
   return STATES[state]?.[1] ?? "dull";

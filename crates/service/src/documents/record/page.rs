@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
-use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView};
-use tidegate_model::{OperationPhase, ResourceResult, SyncRequest, Timestamp, format_duration};
+use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView, WaveView};
+use tidegate_model::{OperationPhase, Override, ResourceResult, SyncRequest, Timestamp, format_duration};
 
 use super::Record;
 use super::markup::Markup;
@@ -168,7 +168,7 @@ fn waves(operation: &OperationView, until: Timestamp) -> Markup {
             &wave.phase.to_string(),
             &wave.wave.to_string(),
             &wave.state,
-            &format!("{} of {}", wave.done, wave.tasks),
+            &done(wave, operation),
             &opened.unwrap_or_default(),
             &took.unwrap_or_default(),
         ])
@@ -223,6 +223,25 @@ fn object((kind, namespace, name): (&str, &str, &str)) -> String {
     format!("{kind} {namespace}{name}")
 }
 
+/// How an object stands, with what people have decided about it.
+fn state(one: &ResourceResult) -> String {
+    match (one.hook_phase, one.overridden.as_ref().map(|overridden| overridden.what)) {
+        (None, _) => String::new(),
+        (Some(phase), Some(Override::Skip)) if phase.is_completed() => "Skipped".to_owned(),
+        (Some(phase), Some(Override::MarkDone)) if phase.is_completed() => "Marked as done".to_owned(),
+        (Some(phase), _) => phase.to_string(),
+    }
+}
+
+/// How much of a wave is done, and how much of it was skipped.
+fn done(wave: &WaveView, operation: &OperationView) -> String {
+    let of_wave =
+        operation.resources.iter().filter(|one| (one.sync_phase, one.wave) == (wave.phase, wave.wave));
+    let skipped = u32::try_from(of_wave.filter(|one| state(one) == "Skipped").count()).unwrap_or(u32::MAX);
+    let done = format!("{} of {}", wave.done.saturating_sub(skipped), wave.tasks);
+    if skipped > 0 { format!("{done}, {skipped} skipped") } else { done }
+}
+
 fn results(operation: &OperationView) -> Markup {
     if operation.resources.is_empty() {
         return Markup::default();
@@ -241,7 +260,7 @@ fn results(operation: &OperationView) -> Markup {
             &one.wave.to_string(),
             &format!("{hook}{}", object((kind, namespace, name))),
             &one.status.map(|status| status.to_string()).unwrap_or_default(),
-            &one.hook_phase.map(|phase| phase.to_string()).unwrap_or_default(),
+            &state(one),
             &words.join("; "),
         ])
     });
