@@ -163,6 +163,14 @@ pub fn a_failed_operation_shows_its_attempts_and_waits() {
     let hook = "[...document.querySelectorAll('.timeline title')].filter((one) => one.textContent.startsWith('hook Job fleet/flaky: '))";
     browser.until(&format!("{hook}.some((one) => one.textContent.includes('(attempt 2)')) && {hook}.some((one) => !one.textContent.includes('attempt'))"));
     assert_eq!(told["phase"], "Succeeded", "{told:#}");
+    let log = "document.querySelector('details.log')";
+    browser.until(&format!(
+        "{log}?.querySelector('summary').textContent.startsWith('Log of hook Job fleet/flaky, attempt 1: ')"
+    ));
+    browser.until(&format!("{log}.querySelector('pre').textContent.includes('the schema is locked')"));
+    let exported = service.get(&format!("/api/v1/operations/{id}/export"));
+    assert_eq!(exported["logs"][0]["attempt"], 1, "{:#}", exported["logs"]);
+    assert!(exported["logs"][0]["text"].as_str().unwrap().contains("the schema is locked"));
     browser.is_clean();
     service.end();
 }

@@ -54,7 +54,7 @@ export function showOperation(main, id) {
     const before = head.querySelector(".badge")?.textContent;
     refill(head, headOf(operation, explanation, story));
     refill(waves, h("h2", { id: "waves" }, "Waves"), columns(operation, story));
-    refill(results, resultsOf(operation, objects, () => {
+    refill(results, resultsOf(operation, story, objects, () => {
       objects = Infinity;
       showAll();
     }));
@@ -174,9 +174,17 @@ function columns(operation, story) {
   }));
 }
 
-function resultsOf(operation, most, more) {
-  const logs = operation.hookLogs.map((log) => h("details", null,
-    h("summary", null, `Log of hook ${objectName(log)}: ${log.pod}, ${log.container}`), h("pre", { tabindex: "0" }, log.text)));
+// What failed hooks wrote, in each attempt.
+function logsOf(operation, story) {
+  const ofAttempts = [...story.logs.values()].flatMap(({ attempt, object, logs }) => logs.map((log) => ({ ...log, attempt, name: objectName(object) })));
+  const all = ofAttempts.length > 0 ? ofAttempts : operation.hookLogs.map((log) => ({ ...log, attempt: 0, name: objectName(log) }));
+  return all.map((log) => h("details.log", { "data-key": `${log.attempt} ${log.name} ${log.pod} ${log.container}` },
+    h("summary", null, `Log of hook ${log.name}${story.attempt > 1 && log.attempt > 0 ? `, attempt ${log.attempt}` : ""}: ${log.pod}, ${log.container}`),
+    h("pre", { tabindex: "0" }, log.text)));
+}
+
+function resultsOf(operation, story, most, more) {
+  const logs = logsOf(operation, story);
   const warnings = operation.warnings.map((one) => h("li", null, one.message ?? JSON.stringify(one)));
   return [
     h("h2", { id: "results" }, "Objects"),

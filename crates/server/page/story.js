@@ -15,6 +15,7 @@ const KINDS = {
   "check-failed": "checkFailed", "deadline-passed": "deadlinePassed", claim: "claimTold", paused: "held", unpaused: "unpaused",
   approved: "approved", overridden: "overridden", "prune-confirmed": "pruneConfirmed", "terminate-requested": "terminateRequested",
   "attempt-failed": "attemptFailed", "retry-started": "retryStarted", "retry-plans-anew": "retryStarted", finished: "finished",
+  "logs-kept": "logsKept",
 };
 
 // A line of the timeline: spans of time one after the other, and moments.
@@ -68,6 +69,8 @@ export class Story {
     this.waves = new Map();
     this.objects = new Map();
     this.applied = new Map();
+    // What failed hooks wrote, by attempt and hook.
+    this.logs = new Map();
     // What was under way before somebody held it.
     this.paused = null;
   }
@@ -263,6 +266,10 @@ export class Story {
     if (line.spans.length === 0) line.begin(at, details.what, "dull", why, this.attempt);
     line.end(at);
     Object.assign(line.spans.at(-1), { state: details.what, why });
+  }
+
+  logsKept(details, at, line, { object }) {
+    if (object && details.logs?.length > 0) this.logs.set(`${this.attempt} ${key(object)}`, { attempt: this.attempt, object, logs: details.logs });
   }
 
   pruneConfirmed(details, at) {

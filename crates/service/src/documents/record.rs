@@ -1,6 +1,7 @@
 //! All that is known of one operation, in one piece, for whoever keeps it beside an incident or a change request: as JSON for
 //! programs, and as a page for people that needs nothing else.
 
+mod logs;
 mod markup;
 mod objects;
 mod page;
@@ -18,6 +19,8 @@ use super::facts::{self, FactDocument};
 use super::plan::{self, PlanDocument};
 use super::{ExplanationDocument, SummaryDocument};
 use crate::control::protocol::Inspected;
+
+pub use logs::AttemptLog;
 
 /// What the document is called in its field `record`; a reader tells from it what to expect.
 const RECORD: &str = "tidegate.dev/operation/v1";
@@ -60,6 +63,8 @@ pub struct RecordDocument<'a> {
     plan: Option<PlanDocument<'a>>,
     /// Everything that was recorded, as `ops log` prints it.
     facts: Vec<FactDocument<'a>>,
+    /// What the containers of failed hooks wrote last, in every attempt.
+    logs: Vec<AttemptLog>,
     /// How many older facts are not kept any more.
     compacted: u64,
     /// Of an operation whose facts were all compacted: its line, as `ops list` prints it.
@@ -82,6 +87,7 @@ impl Record {
             request: facts.iter().find(|fact| fact.kind == "accepted").map(|fact| fact.details.clone()),
             plan: self.plan().map(|made| plan::of(made, &[])),
             facts,
+            logs: logs::logs(&self.facts),
             compacted: self.first.saturating_sub(1),
             kept: self.inspected.kept.as_ref(),
             damage: self.damage.as_deref(),

@@ -7,6 +7,7 @@ use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView, WaveView};
 use tidegate_model::{OperationPhase, Override, ResourceResult, SyncRequest, Timestamp, format_duration};
 
 use super::Record;
+use super::logs::{AttemptLog, logs};
 use super::markup::Markup;
 use super::picture::{self, Level};
 use super::story::Story;
@@ -30,7 +31,7 @@ pub fn of(record: &Record) -> String {
         waves(operation, until),
         timeline(&story, until),
         results(operation),
-        logs(&operation.hook_logs),
+        hook_logs(record),
         findings(operation),
         recorded(record),
         footer(record),
@@ -270,14 +271,24 @@ fn results(operation: &OperationView) -> Markup {
     ])
 }
 
-fn logs(logs: &[HookLogView]) -> Markup {
-    let each = logs.iter().map(|log| {
+fn hook_logs(record: &Record) -> Markup {
+    let operation = &record.inspected.operation;
+    let of_attempts = logs(&record.facts);
+    let heading = |log: &HookLogView| {
         let hook = object((&log.kind, &log.namespace, &log.name));
-        Markup::all([
-            Markup::of("h3", &format!("{hook}: pod {}, container {}", log.pod, log.container)),
-            Markup::of("pre", &log.text),
-        ])
+        format!("{hook}: pod {}, container {}", log.pod, log.container)
+    };
+    let markup = |heading: String, log: &HookLogView| {
+        Markup::all([Markup::of("h3", &heading), Markup::of("pre", &log.text)])
+    };
+    let is_one = operation.retry_count == 0;
+    let each = of_attempts.iter().map(|AttemptLog { attempt, log }| {
+        let attempt = if is_one { String::new() } else { format!(" (attempt {attempt})") };
+        markup(format!("{}{attempt}", heading(log)), log)
     });
+    // Where older facts are not kept any more, how it stands still says what was written last.
+    let newest = operation.hook_logs.iter().filter(|_| of_attempts.is_empty());
+    let each = each.chain(newest.map(|log| markup(heading(log), log)));
     titled("Logs of failed hooks", each.collect())
 }
 
