@@ -194,6 +194,15 @@ pub fn a_rollout_is_shown_step_by_step() {
     browser.until("document.querySelectorAll('.step')[2].textContent.includes('0 of 1 on the way at once')");
     browser.until("document.querySelectorAll('.step')[0].querySelectorAll('.tile.good').length === 4");
     browser.picture("rollout");
+    // An Application that waits for its turn says so, and leads there.
+    browser.open("/");
+    browser.until("document.querySelector('[data-key=\"argocd/qa-cart\"] .why')?.textContent === 'waits for step 2 of shops: approval'");
+    browser.until("document.querySelector('[data-key=\"argocd/prod-cart\"] .why')?.textContent === 'waits for step 3 of shops; step 2 waits for: approval'");
+    browser.click("[data-key=\"argocd/qa-cart\"] .name a");
+    browser.await_text("It waits for step 2 of shops: approval.");
+    browser.until("!document.getElementById('main').textContent.includes('never synced')");
+    browser.click("p.lead a[href='/applicationsets/argocd/shops']");
+    browser.until("document.querySelectorAll('.step').length === 3");
     service.post("/api/v1/applicationsets/argocd/shops/approve", &json!({"reason": "looks well"}));
     browser.until(&format!("{}.includes('Passed')", status(2)));
     browser.until("document.querySelector('.lead').textContent.startsWith('Completed')");

@@ -7,12 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::{automated, operation};
+use tidegate_applicationset::ownership::set_of;
 use tidegate_model::argo::{
     Application, ApplicationSource, OperationInitiator, OperationRequest, SyncStatusCode, Time,
 };
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
 use crate::applications::store::AppKey;
+use crate::sets::SetServing;
 
 /// How an application stands, in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -48,6 +50,10 @@ pub struct ApplicationLine {
     pub reconciled_at: Option<Time>,
     /// Somebody has asked for its deletion.
     pub deleting: bool,
+    /// The ApplicationSet of its namespace that answers for it; nothing where none does.
+    pub set: Option<String>,
+    /// What it waits for in the progressive sync of that set, in lists and events; nothing where its turn has come.
+    pub awaits: Option<String>,
 }
 
 /// Where objects go.
@@ -167,7 +173,16 @@ impl From<&Application> for ApplicationLine {
             operation: operation_line(application),
             reconciled_at: status.reconciled_at,
             deleting: application.is_deleting(),
+            set: set_of(application).map(str::to_owned),
+            awaits: None,
         }
+    }
+}
+
+impl ApplicationLine {
+    /// The line of an application, with what it waits for in the progressive sync of its set.
+    pub fn with_sets(application: &Application, sets: Option<&SetServing>) -> Self {
+        Self { awaits: sets.and_then(|sets| sets.awaits(application)), ..application.into() }
     }
 }
 

@@ -96,7 +96,8 @@ struct ListQuery {
 }
 
 async fn list(call: Call<ListQuery>) -> Result<ApplicationPage<ApplicationLine>, Problem> {
-    page(call, "applications", |one| ApplicationLine::from(one)).await
+    let sets = call.site.queries()?.sets_now().cloned();
+    page(call, "applications", |one| ApplicationLine::with_sets(one, sets.as_ref())).await
 }
 
 async fn list_whole(call: Call<ListQuery>) -> Result<ApplicationPage<Application>, Problem> {

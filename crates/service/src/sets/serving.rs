@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ractor::{ActorRef, ActorStatus, RpcReplyPort};
-use tidegate_applicationset::ownership::members;
+use tidegate_applicationset::ownership::{members, set_of};
 use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::preview::{self, DeletionPreview};
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
@@ -11,6 +11,7 @@ use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{FoundSets, SetBoard, SetCourse};
+use super::line::awaits;
 use super::messages::{Answer, SetMessage, SetSupervisorMessage};
 use super::wishes::{SetExplanation, SetWish};
 use crate::applications::Serving;
@@ -66,6 +67,14 @@ impl SetServing {
     /// What is measured of each.
     pub fn courses(&self) -> Vec<(AppKey, SetCourse)> {
         self.board.courses()
+    }
+
+    /// What an Application waits for in the progressive sync of its set, in words; nothing where there is none, and where its
+    /// turn has come.
+    pub fn awaits(&self, application: &Application) -> Option<String> {
+        let namespace = application.metadata.home().to_owned();
+        let key = AppKey { namespace, name: set_of(application)?.to_owned() };
+        awaits(self.board.get(&key)?.as_ref(), self.board.waiting(&key), &application.metadata.name)
     }
 
     /// The sets that change from now on, those that go included. Whoever is too slow is told so.
