@@ -176,6 +176,16 @@ pub fn a_set_is_deleted_in_its_order() {
     browser.until("document.querySelector('#steps').textContent === 'Deletion, step by step'");
     browser.until("document.querySelectorAll('.step')[0].textContent.includes('Step 3')");
     browser.await_text("argocd/shops is gone");
+    // What was shown last says how all has ended, and nobody asks for what is gone.
+    browser.until("[...document.querySelectorAll('.tile .badge')].every((one) => one.textContent === '✓Gone') && document.querySelectorAll('.tile').length === 12");
+    browser.until(
+        "[...document.querySelectorAll('.step h3 .badge')].every((one) => one.textContent === '✓Passed')",
+    );
+    browser
+        .until("!document.querySelector('.step[aria-current]') && !document.querySelector('.tile button')");
+    // It may have gone between two questions, once.
+    let complaints = browser.complaints();
+    assert!(complaints.len() <= 1, "{complaints:#?}");
     // Who has deleted the set has deleted its Applications.
     let by_ann = service.get("/api/v1/operations?by=ann&limit=500");
     let deleted = by_ann["items"].as_array().unwrap();

@@ -33,13 +33,17 @@ export function showApplication(main, namespace, name) {
   }
 
   // How it stands; and what is asked of the repository and the cluster only when that may be otherwise.
+  const own = query("/api/v1/applications", { name: `${namespace}/${name}`, limit: 500 });
+  const isIt = (one) => one.namespace === namespace && one.name === name;
   async function load() {
     try {
+      // What is being deleted may be gone, which is no error.
+      if (state.line?.deleting && !(await look(own, abort.signal)).items.some(isIt)) return gone();
       const [resource, lines, window, resources] = await Promise.all([
-        look(path, abort.signal), look(query("/api/v1/applications", { name: `${namespace}/${name}`, limit: 500 }), abort.signal),
+        look(path, abort.signal), look(own, abort.signal),
         look(`${path}/window`, abort.signal), all(`${path}/resources`, RESOURCES_MAX, abort.signal),
       ]);
-      const line = lines.items.find((one) => one.namespace === namespace && one.name === name);
+      const line = lines.items.find(isIt);
       Object.assign(state, { resource, line, window, resources });
       showHead();
       refill(order.lastElementChild, orderOf(state));
@@ -52,10 +56,15 @@ export function showApplication(main, namespace, name) {
       }
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      if (problem.status === 404 && state.resource) return fill(main, h("h1", null, name), h("p", { role: "status" }, `${namespace}/${name} is gone.`));
+      if (problem.status === 404 && state.resource) return gone();
       if (state.resource) return say(problem.words ?? String(problem));
       fill(main, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
     }
+  }
+
+  function gone() {
+    state.isGone = true;
+    fill(main, h("h1", null, name), h("p", { role: "status" }, `${namespace}/${name} is gone.`));
   }
 
   let asked = 0;
@@ -88,7 +97,14 @@ export function showApplication(main, namespace, name) {
   const end = follow((kind, data) => {
     const isOwn = (data?.namespace === namespace && data?.name === name) || kind === "reset";
     const isOfSet = kind === "applicationSet" && data.namespace === namespace && data.name === state.line?.set;
-    if ((isOwn && kind !== "operation") || isOfSet) again();
+    if (kind === "gone" && isOwn && state.resource) return gone();
+    if (kind === "application" && isOwn && state.isGone) {
+      // Another one of its name is there now.
+      state.isGone = false;
+      fill(main, head, diff, order, operations, history);
+    }
+    if (((isOwn && kind !== "operation") || isOfSet) && !state.isGone) again();
+    return undefined;
   });
   again.now();
   return () => {
