@@ -108,6 +108,21 @@ pub fn an_operation_is_watched_and_read_afterwards() {
         )
     };
     let live = shown(&browser);
+    // In words as in the picture: how each has ended, and who has said what.
+    let rows: Vec<Vec<&str>> = live[0]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row.as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect())
+        .collect();
+    let row = |name: &str| rows.iter().find(|row| row[0] == name).unwrap();
+    assert_eq!((row("Operation")[5], row("Sync, wave 1")[5]), ("Succeeded", "Passed"), "{rows:#?}");
+    assert!(row("Operation")[7].contains("ann approves wave 3: seen"), "{rows:#?}");
+    assert!(row("Sync, wave 1")[7].contains("gate approval is open"), "{rows:#?}");
+    browser.until(
+        "getComputedStyle(document.querySelector('details table tbody th.of-wave')).display === 'table-cell'",
+    );
+    browser.until("[...document.querySelectorAll('#results ~ .scroll tbody tr')].every((row) => row.querySelectorAll('td')[4].textContent === '✓Succeeded')");
     let bars: Vec<String> =
         live[1].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect();
     assert!(bars.iter().any(|one| one.starts_with("hook Job fleet/migrate: ")), "{bars:#?}");

@@ -193,7 +193,7 @@ function resultsOf(operation, story, most, more) {
         h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", null, operation.resources.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
           h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, one.status ?? "–"),
-          h("td", null, badge(objectState(one))), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
+          h("td", null, badge(objectState(one, operation.waves.find((wave) => wave.phase === one.syncPhase && wave.wave === one.wave)))), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
     operation.resources.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(operation.resources.length, "object")}`) : null,
     logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
     warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, warnings)] : [],

@@ -21,7 +21,7 @@ const KINDS = {
 // A line of the timeline: spans of time one after the other, and moments.
 class Line {
   constructor(label, level) {
-    Object.assign(this, { label, level, spans: [], marks: [], children: [] });
+    Object.assign(this, { label, level, spans: [], marks: [], children: [], outcome: null });
   }
 
   get open() {
@@ -32,6 +32,7 @@ class Line {
   // From here on it is so.
   begin(at, state, tone, why = "", attempt = 1) {
     this.end(at);
+    this.outcome = null;
     this.spans.push({ from: at, to: null, state, tone, why, attempt });
   }
 
@@ -57,8 +58,9 @@ class Line {
     return this.spans.findLast((span) => span.why)?.why ?? "";
   }
 
+  // How it has ended, or what it is at.
   get state() {
-    return this.spans.at(-1)?.state ?? "";
+    return this.outcome ?? this.spans.at(-1)?.state ?? "";
   }
 }
 
@@ -140,6 +142,11 @@ export class Story {
     if (before) this.waveLine(before).end(at);
     if (this.wave && details.state === "Passed") {
       this.waveLine(this.wave).mark(at, "passed", "good");
+      this.waveLine(this.wave).outcome = "Passed";
+      // Nothing says of what nobody has to wait for that it is done.
+      this.waveLine(this.wave).children.filter((child) => child.open && child.state === "Applied").forEach((child) => {
+        child.outcome = "Succeeded";
+      });
     } else if (this.wave) {
       const line = this.waveLine(this.wave);
       why = details.state === "Held" && line.gates?.length > 0 ? `waits for gate ${line.gates.join(", ")}` : "";
@@ -283,6 +290,7 @@ export class Story {
   attemptFailed(details, at) {
     this.failure = details.message;
     this.operation.mark(at, `attempt ${this.attempt} failed: ${details.message}`, "bad");
+    this.leaveWave("Failed");
     this.endAll(at);
   }
 
@@ -294,9 +302,18 @@ export class Story {
 
   finished(details, at) {
     this.isOver = true;
+    this.leaveWave(details.phase === "Succeeded" ? "Passed" : "Stopped");
     this.endAll(at);
     this.operation.end(at);
+    this.operation.outcome = details.phase;
     this.operation.mark(at, `${details.phase}: ${details.message}`, details.phase === "Succeeded" ? "good" : "bad");
+  }
+
+  // The wave that is at work ends like this.
+  leaveWave(outcome) {
+    for (const line of this.waves.values()) {
+      if (line.open) line.outcome = outcome;
+    }
   }
 
   endAll(at) {

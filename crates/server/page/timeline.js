@@ -85,17 +85,18 @@ function cut(text, most) {
 // The same as a table.
 export function timelineTable(story, now) {
   const [lines] = chosen(story, now);
-  const rows = lines.filter((line) => line.level !== "phase" && (line.spans.length > 0 || line.level === "wave")).map((line) => {
+  const rows = lines.filter((line) => line.level !== "phase" && (line.spans.length > 0 || line.marks.length > 0 || line.level === "wave")).map((line) => {
     const attempts = new Set(line.spans.map((span) => span.attempt));
-    return h("tr", null, h(`th.${line.level}`, { scope: "row" }, line.label),
+    return h("tr", null, h(`th.of-${line.level}`, { scope: "row" }, line.label),
       h("td", null, line.spans.length > 0 ? clock(line.from) : "–"),
       h("td", null, line.spans.length > 0 ? long(line.took(now)) : "–"),
       h("td", null, line.took(now, true) > 0 ? long(line.took(now, true)) : "–"),
       h("td", null, attempts.size > 0 ? [...attempts].join(", ") : "–"),
-      h("td", null, line.state), h("td.words", null, line.why));
+      h("td", null, line.state), h("td.words", null, line.why),
+      h("td.words", null, line.marks.map((mark) => h("div", null, `${clock(mark.at)}: ${mark.text}`))));
   });
   return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Timeline as a table" }, h("table", null,
-    h("thead", null, h("tr", null, ["What", "Began", "Took", "Waited", "Attempts", "State", "Why"].map((one) => h("th", { scope: "col" }, one)))),
+    h("thead", null, h("tr", null, ["What", "Began", "Took", "Waited", "Attempts", "State", "Why", "Moments"].map((one) => h("th", { scope: "col" }, one)))),
     h("tbody", null, rows)));
 }
 

@@ -23,9 +23,10 @@ const STATES = {
   modified: ["~", "warn"], added: ["+", "good"], extra: ["−", "bad"], same: ["=", "dull"],
 };
 
-// How an object of an operation stands, with what people have decided about it.
-export function objectState({ hookPhase, overridden }) {
-  if (hookPhase === "Running") return hookPhase;
+// How an object of an operation stands, with what people have decided about it. Nothing says of an object of the last wave that it
+// is done: its wave has passed.
+export function objectState({ hookPhase, overridden }, wave) {
+  if (hookPhase === "Running") return wave?.state === "Passed" ? "Succeeded" : hookPhase;
   return { Skip: "Skipped", MarkDone: "Marked as done" }[overridden?.what] ?? hookPhase;
 }
 

@@ -10,7 +10,7 @@ use super::Record;
 use super::logs::{AttemptLog, logs};
 use super::markup::Markup;
 use super::picture::{self, Level};
-use super::story::Story;
+use super::story::{Line, Story};
 use crate::documents::facts;
 
 /// Why there is no more of an operation than its line.
@@ -184,7 +184,8 @@ fn timeline(story: &Story, until: Timestamp) -> Markup {
     let (lines, left) = picture::chosen(story);
     let left =
         (left > 0).then(|| format!("{left} objects that took less time and met with nothing are not drawn."));
-    let rows = lines.iter().filter(|(_, line)| !line.spans.is_empty()).map(|(level, line)| {
+    let is_told = |line: &Line| !line.spans.is_empty() || !line.marks.is_empty();
+    let rows = lines.iter().filter(|(_, line)| is_told(line)).map(|(level, line)| {
         let class = match level {
             Level::Operation => "",
             Level::Wave => "wave",
@@ -204,7 +205,10 @@ fn timeline(story: &Story, until: Timestamp) -> Markup {
             line.state(),
             line.why(),
         ];
-        Markup::element("tr", &[], std::iter::once(name).chain(rest.map(|cell| Markup::of("td", cell))))
+        let moments = line.marks.iter().map(|mark| Markup::of("div", &format!("{}: {}", mark.at, mark.text)));
+        let moments = Markup::element("td", &[], moments);
+        let cells = rest.map(|cell| Markup::of("td", cell)).into_iter().chain([moments]);
+        Markup::element("tr", &[], std::iter::once(name).chain(cells))
     });
     Markup::all([
         Markup::of("h2", "Timeline"),
@@ -215,7 +219,7 @@ fn timeline(story: &Story, until: Timestamp) -> Markup {
             "Green: well. Blue: at work. Yellow, with a line through it: waits. Red: failed. Orange: missing.",
         ),
         Markup::all(left.iter().map(|words| Markup::classed("p", "quiet", words))),
-        table(["What", "Began", "Took", "Waited", "Attempts", "State", "Why"], rows),
+        table(["What", "Began", "Took", "Waited", "Attempts", "State", "Why", "Moments"], rows),
     ])
 }
 
@@ -250,6 +254,16 @@ fn results(operation: &OperationView) -> Markup {
     let rows = operation.resources.iter().map(|one| {
         let ResourceResult { kind, namespace, name, message, reason, warnings, .. } = one;
         let hook = if one.hook_type.is_some() { "hook " } else { "" };
+        let has_passed = |wave: &&WaveView| {
+            (wave.phase, wave.wave) == (one.sync_phase, one.wave) && wave.state == "Passed"
+        };
+        // Nothing says of an object of the last wave that it is done: its wave has passed.
+        let shown = match one.hook_phase {
+            Some(OperationPhase::Running) if operation.waves.iter().any(|wave| has_passed(&wave)) => {
+                OperationPhase::Succeeded.to_string()
+            }
+            _ => state(one),
+        };
         let words: Vec<&str> = [message, reason]
             .into_iter()
             .chain(warnings)
@@ -261,7 +275,7 @@ fn results(operation: &OperationView) -> Markup {
             &one.wave.to_string(),
             &format!("{hook}{}", object((kind, namespace, name))),
             &one.status.map(|status| status.to_string()).unwrap_or_default(),
-            &state(one),
+            &shown,
             &words.join("; "),
         ])
     });
