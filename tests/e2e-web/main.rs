@@ -76,6 +76,7 @@ fn tests() -> Vec<Test> {
         door::without_tokens_those_on_this_machine_look_and_have_no_buttons,
         views::the_fleet_is_shown_filtered_and_lives,
         views::an_application_is_shown_in_the_order_of_its_next_sync,
+        views::a_line_that_differs_in_a_long_text_is_found,
         views::an_operation_is_watched_and_read_afterwards,
         views::a_failed_operation_shows_its_attempts_and_waits,
         records::operations_are_found_by_who_when_and_what_and_passed_on_as_a_file,

@@ -83,6 +83,48 @@ pub fn an_application_is_shown_in_the_order_of_its_next_sync() {
     service.end();
 }
 
+pub fn a_line_that_differs_in_a_long_text_is_found() {
+    let bench = folder(&NO_SET);
+    let text = |line: &str| -> String {
+        let lines: String = (1..=300)
+            .map(|n| if n == 150 { format!("    {line}\n") } else { format!("    line {n}\n") })
+            .collect();
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings}}\ndata:\n  app.conf: |\n{lines}"
+        )
+    };
+    bench.write("fleet/repo/frontend/settings.yaml", text("colour = blue"));
+    bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    let service = Service::in_folder(bench);
+    service.wait(&["frontend"]);
+    // Nobody syncs it any more, so that it differs.
+    let path = service.bench.path().join("fleet/frontend.yaml");
+    let application = fs::read_to_string(&path).unwrap();
+    fs::write(&path, application.replace("    automated:\n      prune: true\n      selfHeal: true\n", ""))
+        .unwrap();
+    service.until("/api/v1/applications/argocd/frontend", |one| {
+        one["spec"]["syncPolicy"]["automated"].is_null()
+    });
+    service.bench.write("fleet/repo/frontend/settings.yaml", text("colour = \u{202e}red"));
+    service.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    service.post("/api/v1/applications/argocd/frontend/refresh", &json!({}));
+    let mut browser = service.browser(READER);
+    browser.open("/applications/argocd/frontend");
+    let lines = |what: &str| {
+        format!("[...document.querySelectorAll('.lines .{what}')].map((one) => one.textContent).join('|')")
+    };
+    browser.until(&format!("{} === 'now: −colour = blue'", lines("before")));
+    // What would turn the text around is seen.
+    browser.until(&format!("{} === 'then: +colour = ⟨U+202E⟩red'", lines("after")));
+    browser.until("document.querySelectorAll('.lines .same').length === 6");
+    browser.until(&format!(
+        "/^… 146 lines that are the same\\|… 14[78] lines that are the same$/.test({})",
+        lines("left")
+    ));
+    browser.is_clean();
+    service.end();
+}
+
 pub fn an_operation_is_watched_and_read_afterwards() {
     let service = Service::new(&Different { is_gated: true, ..NO_SET });
     let id = service.newest("backend");

@@ -2,6 +2,7 @@
 
 import { all, at, look, query } from "./ask.js";
 import { fill, h, link, outside, paths, refill, say, soon } from "./draw.js";
+import { linesOf, plain } from "./lines.js";
 import { follow } from "./news.js";
 import { operationsTable } from "./operations.js";
 import { applicationActions, rollbackButton } from "./steer.js";
@@ -181,14 +182,20 @@ function diffOf({ objects, warnings }) {
       h("summary", null, badge(one.status), " ", objectName(one), one.ignored ? " (does not count)" : "",
         h("small", null, one.estimate ? " estimate" : "", ` ${count(one.changes.length, "field")}`)),
       one.error ? h("p.problem", null, `The server refuses the manifest: ${one.error}`) : null,
-      h("dl.changes", null, one.changes.slice(0, SHOWN).map(changeOf)))),
+      h("dl.changes", null, one.changes.slice(0, SHOWN).map(changeOf)),
+      one.changes.length > SHOWN ? h("p.quiet", null, `and ${count(one.changes.length - SHOWN, "other field")}, which are not shown`) : null)),
     warnings.length > 0 ? [h("h3", null, "Findings"), h("ul", null, warnings.map((one) => h("li", null, one.message)))] : [],
   ];
 }
 
 function changeOf(change) {
-  const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
-  return h("div", null, h("dt", null, h("code", null, change.path || "the whole object")), h("dd", null,
+  const shown = (value) => plain(typeof value === "string" ? value : JSON.stringify(value, null, 2));
+  const name = h("dt", null, h("code", null, plain(change.path) || "the whole object"));
+  const isText = (value) => typeof value === "string";
+  if (isText(change.before) && isText(change.after) && `${change.before}${change.after}`.includes("\n")) {
+    return h("div", null, name, h("dd", null, linesOf(change.before, change.after)));
+  }
+  return h("div", null, name, h("dd", null,
     change.before === null ? null : h("pre.before", { tabindex: "0" }, h("span.unseen", null, "now: "), shown(change.before)),
     change.after === null ? null : h("pre.after", { tabindex: "0" }, h("span.unseen", null, "then: "), shown(change.after))));
 }

@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// All others.
-pub(super) static OTHERS: [File; 20] = [
+pub(super) static OTHERS: [File; 21] = [
     file!("text/css; charset=utf-8", "style.css"),
     file!("image/svg+xml", "icon.svg"),
     file!(SCRIPT, "main.js"),
@@ -35,6 +35,7 @@ pub(super) static OTHERS: [File; 20] = [
     file!(SCRIPT, "news.js"),
     file!(SCRIPT, "sign-in.js"),
     file!(SCRIPT, "scroll.js"),
+    file!(SCRIPT, "lines.js"),
     file!(SCRIPT, "lists.js"),
     file!(SCRIPT, "fleet.js"),
     file!(SCRIPT, "sets.js"),
