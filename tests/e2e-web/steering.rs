@@ -18,6 +18,11 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     browser.press("Sync…");
     browser.until(&format!("{DIALOG}.textContent.includes('argocd/frontend are applied to in-cluster')"));
     browser.until(&format!("{DIALOG}.textContent.includes('As things stand: ')"));
+    // Of the revision that is chosen.
+    browser.write("#field-revision", "nowhere");
+    browser.until(&format!(
+        "{DIALOG}.querySelector('p.problem:not([hidden])')?.textContent.includes('nowhere')"
+    ));
     // Whoever leaves it has nothing done, and is where they were.
     browser.key(key::ESCAPE);
     browser.until(CLOSED);
@@ -37,6 +42,16 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     browser.open("/applications/argocd/frontend");
     browser.press("Delete…");
     browser.until(&format!("{DIALOG}.textContent.includes('argocd/frontend is deleted')"));
+    browser.until(&format!(
+        "{DIALOG}.textContent.includes('Its document is removed from the folder that is served.')"
+    ));
+    browser.until(&format!("{DIALOG}.querySelector('ol').textContent.includes('Deployment fleet/frontend')"));
+    browser.choose("#field-cascade", "orphan");
+    browser.until(&format!(
+        "/\\d+ objects?: left where they are/.test({DIALOG}.querySelector('ol').textContent)"
+    ));
+    browser.choose("#field-cascade", "foreground");
+    browser.until(&format!("{DIALOG}.querySelector('ol').textContent.includes('Deployment fleet/frontend')"));
     browser.write("#field-reason", "moved to another cluster");
     browser.press("confirm");
     browser.await_text("argocd/frontend is gone");

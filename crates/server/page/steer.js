@@ -3,7 +3,7 @@
 import { act, at, look, mayAct, query, remove } from "./ask.js";
 import { ask } from "./dialog.js";
 import { h } from "./draw.js";
-import { count, moment, short } from "./words.js";
+import { count, moment, objectName, short } from "./words.js";
 
 const WHY = { name: "reason", label: "Why (for the record)" };
 
@@ -19,7 +19,7 @@ export function applicationActions(app, path) {
   return buttons(
     !app.deleting && ask("Sync…", () => ({
       what: [`The manifests of ${name} are applied to ${app.destination.cluster}, wave by wave, with their hooks.`],
-      preview: () => planned(path),
+      preview: (said) => planned(path, said),
       fields: [
         { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" },
         { name: "prune", label: "Delete objects that are no longer in the manifests", kind: "check" },
@@ -41,6 +41,7 @@ export function applicationActions(app, path) {
     }), true),
     !app.deleting && ask("Delete…", () => ({
       what: [`${name} is deleted, and its objects in the reverse order of its waves, unless they are to stay.`],
+      preview: (said) => applicationDeletion(path, said),
       fields: [{
         name: "cascade", label: "What becomes of its objects", kind: "choice", value: "foreground",
         options: [["foreground", "They are deleted, each after what it owns"], ["background", "They are deleted, each before what it owns"], ["orphan", "They stay"]],
@@ -50,11 +51,38 @@ export function applicationActions(app, path) {
     }), true));
 }
 
-async function planned(path) {
-  const plan = await look(`${path}/plan`);
-  const all = plan.waves.flatMap((wave) => wave.tasks);
+// What a sync of this revision would do. What runs only when it fails is counted apart.
+async function planned(path, { revision, prune, dryRun }) {
+  const plan = await look(query(`${path}/plan`, { revision }));
+  const rescue = plan.waves.filter((wave) => wave.phase === "SyncFail").flatMap((wave) => wave.tasks).length;
+  const waves = plan.waves.filter((wave) => wave.phase !== "SyncFail");
+  const all = waves.flatMap((wave) => wave.tasks);
   const of = (...actions) => all.filter((task) => !task.hook && actions.includes(task.action)).length;
-  return h("p", null, `As things stand: ${count(plan.waves.length, "wave")}, ${count(all.filter((task) => task.hook).length, "hook")}, ${of("create")} to create, ${of("apply", "replace")} to apply, ${of("prune")} to prune, ${of("prune-skipped")} no longer in the manifests.`);
+  const surplus = of("prune", "prune-skipped");
+  const gone = surplus === 0 ? "nothing to prune" : prune ? `${surplus} to prune, but for what asks to stay` : `${surplus} no longer in the manifests, which ${surplus === 1 ? "stays" : "stay"}`;
+  return [
+    h("p", null, `As things stand: ${count(waves.length, "wave")}, ${count(all.filter((task) => task.hook).length, "hook")}, ${of("create")} to create, ${of("apply", "replace")} to apply, ${gone}.`),
+    rescue > 0 ? h("p.quiet", null, `Where it fails: ${count(rescue, "task")} of phase SyncFail.`) : null,
+    dryRun ? h("p.quiet", null, "Nothing of that is written.") : null,
+  ];
+}
+
+// So many objects of a wave are named.
+const NAMED = 20;
+
+// What is deleted with an Application, in which order.
+async function applicationDeletion(path, { cascade }) {
+  const told = await look(`${path}/deletion`);
+  const hook = (phase, when) => (told.hooks.includes(phase) ? h("li", null, `Hooks of phase ${phase} run, ${when}.`) : null);
+  const objects = told.waves.reduce((sum, wave) => sum + wave.objects.length, 0);
+  const named = (wave) => [...wave.objects.slice(0, NAMED).map(objectName), ...(wave.objects.length > NAMED ? [`and ${wave.objects.length - NAMED} more`] : [])].join(", ");
+  const order = cascade === "orphan" ? h("li", null, `${count(objects, "object")}: left where they are.`)
+    : told.waves.map((wave) => h("li", null, `Wave ${wave.wave}: ${named(wave)}`));
+  return [
+    told.removesFile ? h("p", null, h("strong", null, "Its document is removed from the folder that is served."), " Whoever needs it again takes it from where it is kept.") : null,
+    objects === 0 && told.hooks.length === 0 ? h("p", null, "It has no objects that are known of.")
+      : h("ol", null, hook("PreDelete", "before anything is deleted"), order, hook("PostDelete", "when all is gone")),
+  ];
 }
 
 export function rollbackButton(app, path, entry) {
@@ -213,14 +241,15 @@ export function setActions(told, set, path) {
     }), true),
     !isDeleting && ask("Delete…", () => ({
       what: [`${told.set} is deleted, and its Applications in this order, each with its objects, unless they are to stay:`],
-      preview: () => deletion(path),
+      preview: (said) => deletion(path, said),
       fields: [{ name: "orphan", label: "Keep its Applications", kind: "check" }, WHY],
       action: "Delete",
       run: ({ orphan, reason }) => remove(query(path, { orphan: orphan ? "true" : null, reason })),
     }), true));
 }
 
-async function deletion(path) {
+async function deletion(path, { orphan }) {
+  if (orphan) return h("p", null, "Its Applications stay, and nobody generates them any more.");
   const plan = await look(`${path}/deletion`);
   const of = (step) => plan.members.filter((one) => one.step === (step === null || step === undefined ? "-1" : String(step)));
   return [

@@ -152,12 +152,12 @@ struct ApplicationPage<T> {
 }
 
 /// The name of an application, as it is looked for.
-fn named<Q, B>(call: &Call<Q, B>) -> String {
+pub(super) fn named<Q, B>(call: &Call<Q, B>) -> String {
     format!("{}/{}", call.name("namespace"), call.name("name"))
 }
 
 /// The application of the path, and who serves it.
-async fn one<Q, B>(call: &Call<Q, B>) -> Result<(Serving, Application), Problem> {
+pub(super) async fn one<Q, B>(call: &Call<Q, B>) -> Result<(Serving, Application), Problem> {
     let serving = call.site.queries()?.serving().await?;
     let name = named(call);
     let found = serving

@@ -105,6 +105,12 @@ impl Serving {
         Ok(AppKey::of(self.only(text)?.as_ref()))
     }
 
+    /// Whether the application that is meant is written down in a file of the folder that is served, which its deletion changes.
+    pub fn is_in_file(&self, text: &str) -> Result<bool, ServiceError> {
+        let application = self.only(text)?;
+        Ok(!self.shared.store.is_shared() && set_of(&application).is_none())
+    }
+
     /// Asks for an operation of the application that is meant. Returns when that is durable.
     pub async fn sync(&self, text: &str, asked: OperationRequest) -> Result<(), ServiceError> {
         let key = self.one(text)?;
