@@ -40,6 +40,9 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     assert_eq!(facts["items"][0]["details"]["initiatedBy"], "ann");
     service.wait(&["frontend"]);
     browser.open("/applications/argocd/frontend");
+    // No button is there for what the service would refuse.
+    browser.await_text("It is synced by itself, so it cannot go back");
+    browser.until("!document.querySelector('[data-do^=\"rollback \"]')");
     browser.press("Delete…");
     browser.until(&format!("{DIALOG}.textContent.includes('argocd/frontend is deleted')"));
     browser.until(&format!(
@@ -160,6 +163,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     browser.until(
         "document.querySelector('[data-key=\"prod-cart\"]').textContent.includes('moved to another cluster')",
     );
+    browser.until("[...document.querySelectorAll('[data-do^=\"Retry \"]')].map((one) => one.dataset.do).join() === 'Retry prod-cart'");
     // It is not taken for one that is well.
     let tile = "document.querySelector('[data-key=\"prod-cart\"]')";
     browser.until(&format!(

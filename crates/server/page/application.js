@@ -204,6 +204,7 @@ function historyOf({ resource, line }, path) {
   const entries = [...(resource.status?.history ?? [])].reverse();
   return [
     h("h2", { id: "history" }, "History"),
+    line && line.policy !== "manual" && entries.length > 1 ? h("p.quiet", null, "It is synced by itself, so it cannot go back: it would be synced to its newest revision again.") : null,
     entries.length === 0 ? h("p.empty", null, "There is none.")
       : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "History" }, h("table", null,
         h("thead", null, h("tr", null, ["Number", "Deployed", "Revision", "By", ""].map((one) => h("th", { scope: "col" }, one || h("span.unseen", null, "What can be done"))))),

@@ -86,12 +86,12 @@ async function applicationDeletion(path, { cascade }) {
 }
 
 export function rollbackButton(app, path, entry) {
-  if (!mayAct() || app.deleting) return null;
+  // Where it is synced by itself the service refuses that.
+  if (!mayAct() || app.deleting || app.policy !== "manual") return null;
   const button = ask("Roll back…", () => ({
     title: `Roll back to ${short(entry.revision)}`,
     what: [
       `${app.namespace}/${app.name} goes back to ${short(entry.revision)}, deployed at ${moment(entry.deployedAt)}, without hooks.`,
-      "Where it is synced by itself, the service refuses that.",
     ],
     fields: [{ name: "prune", label: "Delete objects that were not there then", kind: "check" }],
     action: "Roll back",
@@ -176,10 +176,12 @@ export function taskActions(operation, one, name) {
 
 // Of a wave of an operation: what is not done of it.
 export function waveActions(operation, wave) {
-  const isOver = ["Passed", "Skipped", "Stopped"].includes(wave.state);
+  // What runs only when the operation fails has nothing to overrule before.
+  const isOver = ["Passed", "Skipped", "Stopped"].includes(wave.state) || (wave.phase === "SyncFail" && wave.state === "Pending");
   if (!mayAct() || operation.finishedAt || operation.phase === "Terminating" || isOver) return null;
+  const hasFailed = wave.state === "Failed" || operation.resources.some((one) => one.syncPhase === wave.phase && one.wave === wave.wave && ["Failed", "Error"].includes(one.hookPhase));
   const name = `wave ${wave.phase}/${wave.wave}`;
-  return overrule(operation, ["Skip"], `what is not done of ${name}`, { wave: `${wave.phase}/${wave.wave}` });
+  return overrule(operation, ["Skip", "Mark as done", hasFailed && "Retry"], `what is not done of ${name}`, { wave: `${wave.phase}/${wave.wave}` });
 }
 
 // Of an ApplicationSet.
@@ -190,6 +192,7 @@ export function setActions(told, set, path) {
   const what = isDeleting ? "deletion" : "rollout";
   const isPaused = (isDeleting ? teardown : rollout)?.paused;
   const step = rollout?.steps?.[(rollout?.step ?? 0) - 1];
+  const hasFailed = (rollout?.members ?? []).some((one) => one.step === String(rollout.step) && one.outcome === "Failed");
   return buttons(
     isRolling && step?.status === "Held" && ask("Approve…", () => ({
       what: [`Step ${rollout.step} (${step.selects}) may begin with its ${count(step.members, "Application")}, where approval is all that it waits for.`],
@@ -210,7 +213,7 @@ export function setActions(told, set, path) {
         action: "Pause",
         run: ({ reason }) => act(`${path}/pause`, { reason }),
       }))),
-    isRolling && rollout.step && step?.status !== "Held" && ask("Retry step…", () => ({
+    isRolling && rollout.step && step?.status !== "Held" && hasFailed && ask("Retry step…", () => ({
       what: [`Applications of step ${rollout.step} that are not done are brought to their targets once more.`],
       fields: [WHY],
       action: "Retry",
@@ -271,16 +274,19 @@ export function memberActions(told, member, path) {
   const isDeleting = Boolean(told.teardown && !told.teardown.finishedAt);
   const isRolling = Boolean(told.rollout && !told.rollout.finishedAt && !isDeleting);
   const isDone = ["Healthy", "Gone", "Left"].includes(member.status);
-  if (!mayAct() || isDone || member.step === "-1" || !(isRolling || isDeleting)) return null;
+  // What has failed, was skipped or does not become Healthy can be tried again, until its step has passed.
+  const isCurrent = isRolling && ["Held", "Rolling", "Failed"].includes(told.rollout.steps[(told.rollout.step ?? 0) - 1]?.status) && Number(member.step) >= told.rollout.step;
+  const mayBeRetried = isCurrent && ["Failed", "Skipped", "Assumed", "Settling"].includes(member.outcome);
+  if (!mayAct() || (isDone && !mayBeRetried) || member.step === "-1" || !(isRolling || isDeleting)) return null;
   const name = member.application;
-  const skip = ask("Skip…", () => ({
+  const skip = !isDone && ask("Skip…", () => ({
     title: `Skip ${name}`,
     what: [isDeleting ? `The deletion goes on without waiting for ${name}.` : withoutIt(member)],
     fields: [{ ...WHY, required: true }],
     action: "Skip",
     run: ({ reason }) => act(`${path}/skip`, { application: name, reason }),
   }));
-  const retry = isRolling && member.status !== "Waiting" && ask("Retry…", () => ({
+  const retry = mayBeRetried && ask("Retry…", () => ({
     title: `Retry ${name}`,
     what: [`${name} is brought to its target once more.`],
     fields: [WHY],
