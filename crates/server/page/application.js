@@ -125,6 +125,7 @@ function headOf({ resource, line, window }, path) {
     h("div.title", null, h("h1", null, line.name),
       h("span.states", null, badge(line.sync, "sync"), " ", badge(line.health, "health"), " ", operation ? badge(operation.phase, "operation") : null)),
     h("p.lead", null, operation ? [operation.message, " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
+    operation?.finishedAt && !operation.id ? h("p.quiet", null, `It was refused before it began, so it is not among the operations. Asked for by ${operation.by || "nobody"}, `, time(operation.finishedAt)) : null,
     line.awaits ? h("p.lead", null, `It ${line.awaits}. `, link(paths.set(line.namespace, line.set), "See the ApplicationSet")) : null,
     applicationActions(line, path) ?? h("div"),
     conditions.length > 0 ? h("section.problem", null, h("h2", null, "Conditions"),

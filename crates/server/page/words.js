@@ -103,6 +103,6 @@ export function objectName(object) {
 
 // A list of terms.
 export function terms(pairs) {
-  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0));
   return h("dl.terms", null, shown.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 }
