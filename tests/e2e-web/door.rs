@@ -110,3 +110,20 @@ pub fn without_tokens_those_on_this_machine_look_and_have_no_buttons() {
     browser.is_clean();
     service.end();
 }
+
+pub fn an_address_that_leads_nowhere_says_so_and_leads_back() {
+    let service = Service::new(&NO_SET);
+    let browser = service.browser(READER);
+    browser.open("/nowhere");
+    browser.until("document.querySelector('h1')?.textContent === 'There is nothing here'");
+    browser.click("section.panel a");
+    browser.until("document.querySelector('h1')?.textContent === 'Applications'");
+    // Programs are told in their own way.
+    for (target, headers) in [("/nowhere", &["accept: */*"][..]), ("/api/v1/nowhere", &["accept: text/html"])]
+    {
+        let answer = service.ask("GET", target, headers, None);
+        assert_eq!(answer.status, 404, "{target}");
+        assert!(answer.body.contains("\"not-found\""), "{target}: {}", answer.body);
+    }
+    service.end();
+}

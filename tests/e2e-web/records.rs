@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::service::{Different, READER, Service};
+use crate::service::{Different, READER, Service, folder};
 
 pub fn operations_are_found_by_who_when_and_what_and_passed_on_as_a_file() {
     let service = Service::new(&Different { has_no_set: true, ..Different::default() });
@@ -82,4 +82,50 @@ pub fn operations_are_found_by_who_when_and_what_and_passed_on_as_a_file() {
     }
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {}\n";
+
+pub fn what_was_compacted_says_what_is_left_of_it() {
+    let bench = folder(&Different { has_no_set: true, ..Different::default() });
+    bench.write("settings.yaml", CONFIG);
+    let sync = ["sync", "settings.yaml", "--app", "settings", "--sim", "--history", "1"];
+    bench.run(&sync).expect_code(0);
+    let listed = bench.json(&["ops", "list", "--app", "settings", "-o", "json"]);
+    let old = listed[0].clone();
+    bench.run(&sync).expect_code(0);
+    let service = Service::in_folder(bench);
+    let id = old["id"].as_str().unwrap();
+    let mut browser = service.browser(READER);
+    browser.open(&format!("/operations/{id}"));
+    browser.await_text("Its details were compacted");
+    browser.await_text("successfully synced");
+    let terms = "[...document.querySelectorAll('dl.terms dt')].map((one) => one.textContent)";
+    browser.until(&format!(
+        "['Began', 'Ended', 'Took', 'Asked for by', 'Id'].every((one) => {terms}.includes(one))"
+    ));
+    browser.until(&format!(
+        "document.querySelector('dl.terms').textContent.includes({})",
+        json!(old["initiatedBy"].as_str().unwrap())
+    ));
+    browser.until("!document.getElementById('timeline') && !document.getElementById('waves')");
+    let told = service.get(&format!("/api/v1/operations/{id}/export"));
+    assert_eq!((&told["facts"], &told["kept"]["id"]), (&json!([]), &old["id"]));
+    assert_eq!((&told["kept"]["message"], &told["plan"]), (&old["message"], &json!(null)));
+    let log = service.ask(
+        "GET",
+        &format!("/api/v1/operations/{id}/log"),
+        &[&format!("authorization: Bearer {READER}")],
+        None,
+    );
+    let problem: serde_json::Value = serde_json::from_str(&log.body).unwrap();
+    assert_eq!((log.status, &problem["code"]), (410, &json!("gone")), "{}", log.body);
+    assert!(problem["message"].as_str().unwrap().contains("--history"), "{}", log.body);
+    browser.is_clean();
+    // What never was is said to be nowhere, and no empty timeline stands below.
+    let nobody = "01a1fdbf-da23-70f8-b7a6-18e4810d225a";
+    browser.open(&format!("/operations/{nobody}"));
+    browser.await_text(&format!("There is no operation {nobody}"));
+    browser.until("!document.getElementById('timeline')");
+    service.end();
 }

@@ -18,6 +18,11 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     browser.press("Sync…");
     browser.until(&format!("{DIALOG}.textContent.includes('argocd/frontend are applied to in-cluster')"));
     browser.until(&format!("{DIALOG}.textContent.includes('As things stand: ')"));
+    // Of the revision that is chosen.
+    browser.write("#field-revision", "nowhere");
+    browser.until(&format!(
+        "{DIALOG}.querySelector('p.problem:not([hidden])')?.textContent.includes('nowhere')"
+    ));
     // Whoever leaves it has nothing done, and is where they were.
     browser.key(key::ESCAPE);
     browser.until(CLOSED);
@@ -35,10 +40,32 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     assert_eq!(facts["items"][0]["details"]["initiatedBy"], "ann");
     service.wait(&["frontend"]);
     browser.open("/applications/argocd/frontend");
+    // No button is there for what the service would refuse.
+    browser.await_text("It is synced by itself, so it cannot go back");
+    browser.until("!document.querySelector('[data-do^=\"rollback \"]')");
     browser.press("Delete…");
     browser.until(&format!("{DIALOG}.textContent.includes('argocd/frontend is deleted')"));
+    browser.until(&format!(
+        "{DIALOG}.textContent.includes('Its document is removed from the folder that is served.')"
+    ));
+    browser.until(&format!("{DIALOG}.querySelector('ol').textContent.includes('Deployment fleet/frontend')"));
+    browser.choose("#field-cascade", "orphan");
+    browser.until(&format!(
+        "/\\d+ objects?: left where they are/.test({DIALOG}.querySelector('ol').textContent)"
+    ));
+    browser.choose("#field-cascade", "foreground");
+    browser.until(&format!("{DIALOG}.querySelector('ol').textContent.includes('Deployment fleet/frontend')"));
+    browser.write("#field-reason", "moved to another cluster");
     browser.press("confirm");
     browser.await_text("argocd/frontend is gone");
+    // Who has deleted it is in the record, with why.
+    let by_ann = service.get("/api/v1/operations?application=frontend&by=ann&limit=1");
+    let words = by_ann["items"][0]["initiatedBy"].as_str().unwrap();
+    assert!(
+        words
+            .starts_with("ann, by the deletion of the application (moved to another cluster), asked for at "),
+        "{words}"
+    );
     let left = service.bench.json(&["sim", "objects", "-o", "json"]);
     let names: Vec<&str> =
         left.as_array().unwrap().iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect();
@@ -72,6 +99,26 @@ pub fn an_operation_is_held_goes_on_and_is_approved() {
         "document.querySelector('.facts').textContent.includes('ann holds it: the database is being moved')",
     );
     assert_eq!(browser.run("return document.querySelectorAll('main .actions button').length"), json!(0));
+    browser.is_clean();
+    service.end();
+}
+
+pub fn what_is_skipped_of_an_operation_is_not_taken_for_done() {
+    let service = Service::new(&Different { is_gated: true, ..NO_SET });
+    let id = service.newest("backend");
+    let mut browser = service.browser(OPERATOR);
+    browser.open(&format!("/operations/{id}"));
+    browser.press("Skip what is not done of wave Sync/1");
+    browser.until(&format!("{DIALOG}.textContent.includes('The operation goes on without')"));
+    browser.write("#field-reason", "not today");
+    browser.press("confirm");
+    let wave = "[...document.querySelectorAll('.wave')].at(-1)";
+    browser.until(&format!("/0 of \\d+ done, \\d+ skipped/.test({wave}.textContent)"));
+    browser.until(&format!("{wave}.querySelector('.done.dull').style.height === '100%' && {wave}.querySelector('.done.good').style.height === '0%'"));
+    let rows = "[...document.querySelectorAll('#results ~ .scroll tbody tr')]";
+    browser.until(&format!("{rows}.some((row) => row.querySelectorAll('td')[4].textContent === '»Skipped' && row.textContent.includes('not today'))"));
+    browser
+        .until(&format!("{rows}.some((row) => row.querySelectorAll('td')[4].textContent === '✓Succeeded')"));
     browser.is_clean();
     service.end();
 }
@@ -116,9 +163,18 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     browser.until(
         "document.querySelector('[data-key=\"prod-cart\"]').textContent.includes('moved to another cluster')",
     );
+    browser.until("[...document.querySelectorAll('[data-do^=\"Retry \"]')].map((one) => one.dataset.do).join() === 'Retry prod-cart'");
+    // It is not taken for one that is well.
+    let tile = "document.querySelector('[data-key=\"prod-cart\"]')";
+    browser.until(&format!(
+        "{tile}.querySelector('.badge').textContent === '»Skipped' && {tile}.classList.contains('dull')"
+    ));
     browser.press("Approve…");
     browser.press("confirm");
     browser.until("document.querySelector('.lead').textContent.startsWith('Completed')");
+    browser.until(
+        "document.querySelectorAll('.step')[2].textContent.includes('3 of 4 Applications done, 1 skipped')",
+    );
     let told = service.get("/api/v1/applicationsets/argocd/shops/explain");
     let members = told["rollout"]["members"].as_array().unwrap();
     let skipped = members.iter().find(|one| one["application"] == "prod-cart").unwrap();
@@ -139,6 +195,23 @@ pub fn a_set_is_deleted_in_its_order() {
     browser.until("document.querySelector('#steps').textContent === 'Deletion, step by step'");
     browser.until("document.querySelectorAll('.step')[0].textContent.includes('Step 3')");
     browser.await_text("argocd/shops is gone");
+    // What was shown last says how all has ended, and nobody asks for what is gone.
+    browser.until("[...document.querySelectorAll('.tile .badge')].every((one) => one.textContent === '✓Gone') && document.querySelectorAll('.tile').length === 12");
+    browser.until(
+        "[...document.querySelectorAll('.step h3 .badge')].every((one) => one.textContent === '✓Passed')",
+    );
+    browser
+        .until("!document.querySelector('.step[aria-current]') && !document.querySelector('.tile button')");
+    // It may have gone between two questions, once.
+    let complaints = browser.complaints();
+    assert!(complaints.len() <= 1, "{complaints:#?}");
+    // Who has deleted the set has deleted its Applications.
+    let by_ann = service.get("/api/v1/operations?by=ann&limit=500");
+    let deleted = by_ann["items"].as_array().unwrap();
+    let of_set = |one: &&serde_json::Value| {
+        one["initiatedBy"].as_str().unwrap().starts_with("ann, by the deletion of shops, asked for at ")
+    };
+    assert_eq!(deleted.iter().filter(of_set).count(), 12, "{by_ann:#}");
     // What was written says the same: prod first.
     let gone: Vec<String> = service
         .bench

@@ -83,6 +83,48 @@ pub fn an_application_is_shown_in_the_order_of_its_next_sync() {
     service.end();
 }
 
+pub fn a_line_that_differs_in_a_long_text_is_found() {
+    let bench = folder(&NO_SET);
+    let text = |line: &str| -> String {
+        let lines: String = (1..=300)
+            .map(|n| if n == 150 { format!("    {line}\n") } else { format!("    line {n}\n") })
+            .collect();
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings}}\ndata:\n  app.conf: |\n{lines}"
+        )
+    };
+    bench.write("fleet/repo/frontend/settings.yaml", text("colour = blue"));
+    bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    let service = Service::in_folder(bench);
+    service.wait(&["frontend"]);
+    // Nobody syncs it any more, so that it differs.
+    let path = service.bench.path().join("fleet/frontend.yaml");
+    let application = fs::read_to_string(&path).unwrap();
+    fs::write(&path, application.replace("    automated:\n      prune: true\n      selfHeal: true\n", ""))
+        .unwrap();
+    service.until("/api/v1/applications/argocd/frontend", |one| {
+        one["spec"]["syncPolicy"]["automated"].is_null()
+    });
+    service.bench.write("fleet/repo/frontend/settings.yaml", text("colour = \u{202e}red"));
+    service.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    service.post("/api/v1/applications/argocd/frontend/refresh", &json!({}));
+    let mut browser = service.browser(READER);
+    browser.open("/applications/argocd/frontend");
+    let lines = |what: &str| {
+        format!("[...document.querySelectorAll('.lines .{what}')].map((one) => one.textContent).join('|')")
+    };
+    browser.until(&format!("{} === 'now: −colour = blue'", lines("before")));
+    // What would turn the text around is seen.
+    browser.until(&format!("{} === 'then: +colour = ⟨U+202E⟩red'", lines("after")));
+    browser.until("document.querySelectorAll('.lines .same').length === 6");
+    browser.until(&format!(
+        "/^… 146 lines that are the same\\|… 14[78] lines that are the same$/.test({})",
+        lines("left")
+    ));
+    browser.is_clean();
+    service.end();
+}
+
 pub fn an_operation_is_watched_and_read_afterwards() {
     let service = Service::new(&Different { is_gated: true, ..NO_SET });
     let id = service.newest("backend");
@@ -108,6 +150,21 @@ pub fn an_operation_is_watched_and_read_afterwards() {
         )
     };
     let live = shown(&browser);
+    // In words as in the picture: how each has ended, and who has said what.
+    let rows: Vec<Vec<&str>> = live[0]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row.as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect())
+        .collect();
+    let row = |name: &str| rows.iter().find(|row| row[0] == name).unwrap();
+    assert_eq!((row("Operation")[5], row("Sync, wave 1")[5]), ("Succeeded", "Passed"), "{rows:#?}");
+    assert!(row("Operation")[7].contains("ann approves wave 3: seen"), "{rows:#?}");
+    assert!(row("Sync, wave 1")[7].contains("gate approval is open"), "{rows:#?}");
+    browser.until(
+        "getComputedStyle(document.querySelector('details table tbody th.of-wave')).display === 'table-cell'",
+    );
+    browser.until("[...document.querySelectorAll('#results ~ .scroll tbody tr')].every((row) => row.querySelectorAll('td')[4].textContent === '✓Succeeded')");
     let bars: Vec<String> =
         live[1].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect();
     assert!(bars.iter().any(|one| one.starts_with("hook Job fleet/migrate: ")), "{bars:#?}");
@@ -163,6 +220,14 @@ pub fn a_failed_operation_shows_its_attempts_and_waits() {
     let hook = "[...document.querySelectorAll('.timeline title')].filter((one) => one.textContent.startsWith('hook Job fleet/flaky: '))";
     browser.until(&format!("{hook}.some((one) => one.textContent.includes('(attempt 2)')) && {hook}.some((one) => !one.textContent.includes('attempt'))"));
     assert_eq!(told["phase"], "Succeeded", "{told:#}");
+    let log = "document.querySelector('details.log')";
+    browser.until(&format!(
+        "{log}?.querySelector('summary').textContent.startsWith('Log of hook Job fleet/flaky, attempt 1: ')"
+    ));
+    browser.until(&format!("{log}.querySelector('pre').textContent.includes('the schema is locked')"));
+    let exported = service.get(&format!("/api/v1/operations/{id}/export"));
+    assert_eq!(exported["logs"][0]["attempt"], 1, "{:#}", exported["logs"]);
+    assert!(exported["logs"][0]["text"].as_str().unwrap().contains("the schema is locked"));
     browser.is_clean();
     service.end();
 }
@@ -186,6 +251,15 @@ pub fn a_rollout_is_shown_step_by_step() {
     browser.until("document.querySelectorAll('.step')[2].textContent.includes('0 of 1 on the way at once')");
     browser.until("document.querySelectorAll('.step')[0].querySelectorAll('.tile.good').length === 4");
     browser.picture("rollout");
+    // An Application that waits for its turn says so, and leads there.
+    browser.open("/");
+    browser.until("document.querySelector('[data-key=\"argocd/qa-cart\"] .why')?.textContent === 'waits for step 2 of shops: approval'");
+    browser.until("document.querySelector('[data-key=\"argocd/prod-cart\"] .why')?.textContent === 'waits for step 3 of shops; step 2 waits for: approval'");
+    browser.click("[data-key=\"argocd/qa-cart\"] .name a");
+    browser.await_text("It waits for step 2 of shops: approval.");
+    browser.until("!document.getElementById('main').textContent.includes('never synced')");
+    browser.click("p.lead a[href='/applicationsets/argocd/shops']");
+    browser.until("document.querySelectorAll('.step').length === 3");
     service.post("/api/v1/applicationsets/argocd/shops/approve", &json!({"reason": "looks well"}));
     browser.until(&format!("{}.includes('Passed')", status(2)));
     browser.until("document.querySelector('.lead').textContent.startsWith('Completed')");

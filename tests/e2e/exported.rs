@@ -172,3 +172,33 @@ fn a_list_is_narrowed_by_application_result_time_revision_and_person() {
     assert!(none.err.contains("no operations like that"), "{}", none.err);
     assert_eq!(bench.run(&["ops", "list", "--since", "yesterday"]).code(), 2);
 }
+
+#[test]
+fn of_one_that_was_compacted_its_line_is_exported_and_it_is_said() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    let sync = ["sync", "fast.yaml", "--app", "fast", "--sim", "--history", "1"];
+    bench.run(&sync).expect_code(0);
+    let listed = bench.json(&["ops", "list", "-o", "json"]);
+    let id = listed[0]["id"].as_str().unwrap();
+    let facts = bench.json(&["ops", "log", id, "-o", "json"]).as_array().unwrap().len();
+    bench.run(&sync).expect_code(0);
+    let ran = bench.run(&["ops", "export", id]).expect_code(0);
+    assert!(ran.err.contains("were compacted") && ran.err.contains("--history"), "{}", ran.err);
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&printed["facts"], &printed["compacted"]), (&json!([]), &json!(facts)));
+    let again = bench.json(&["ops", "list", "-o", "json"]);
+    assert_eq!((&printed["kept"], &again[0]["id"]), (&again[0], &json!(id)));
+    let page = bench.run(&["ops", "export", id, "--format", "html"]).expect_code(0).out;
+    for part in ["successfully synced", "tester", "Its details were compacted"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let shown = bench.run(&["ops", "show", id]).expect_code(0);
+    assert!(
+        shown.err.contains("were compacted") && shown.out.contains("successfully synced"),
+        "{}",
+        shown.err
+    );
+    let log = bench.run(&["ops", "log", id]).expect_code(1);
+    assert!(log.err.contains("--history") && !log.err.contains("try again"), "{}", log.err);
+}

@@ -4,6 +4,8 @@
 //! alone only the hooks run. When that operation has succeeded, the finalizers go, and the application with them. One without
 //! any of them is forgotten, and nothing of the cluster is touched.
 
+mod asker;
+
 use std::time::Duration;
 
 use tidegate_model::annotations::DELETION_APPROVED;
@@ -23,13 +25,15 @@ use crate::operation::{
 use crate::sources::{Sources, revisions};
 use crate::{conditions, instance_name};
 
+pub use asker::{Asker, asked_by};
+
 /// A condition of our own: what a deletion waits for, besides its own operation.
 pub const HELD: &str = "DeletionWarning";
 /// Keeps an application until its objects are deleted.
 pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 /// Behind the first: what an object owns is deleted after it.
 const BACKGROUND: &str = "/background";
-/// Who asks for a deletion, as the log has it; behind it, when that was asked for.
+/// Who asks for a deletion, as the log has it, where the resource names nobody; behind either, when that was asked for.
 pub(crate) const BY_DELETION: &str = "deletion of the application";
 /// What is between the two.
 const ASKED_AT: &str = ", asked for at ";
@@ -211,9 +215,16 @@ fn is_of_this(application: &Application, operation: &OperationRequest) -> bool {
     asked_at.is_some() && operation.remark(ASKED_REMARK) == asked_at.as_deref()
 }
 
-/// When a deletion was asked for, of one that the log has.
-pub(crate) fn asked_at(initiated_by: &str) -> Option<&str> {
-    initiated_by.strip_prefix(BY_DELETION)?.strip_prefix(ASKED_AT)
+/// Who has asked for a deletion that the log has, empty where nobody knows, and when. `None` where these are no such words.
+pub(crate) fn asked(initiated_by: &str) -> Option<(&str, Option<&str>)> {
+    let (who, at) = match initiated_by.rsplit_once(ASKED_AT) {
+        Some((who, at)) => (who, Some(at)),
+        None => (initiated_by, None),
+    };
+    if who == BY_DELETION {
+        return Some(("", at));
+    }
+    asked_by(who).map(|_| (who, at))
 }
 
 /// Whether somebody has approved the deletion of what asks for that, since it was asked for: with a time after that, or by
@@ -236,6 +247,10 @@ pub fn request(
     let cascade = operation::cascade(operation).ok_or(Refused::Nothing)?;
     let sync = operation.sync.clone().unwrap_or_default();
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
+    let who = match operation.initiated_by.username.as_str() {
+        "" => BY_DELETION,
+        known => known,
+    };
     Ok(SyncRequest {
         revision: revisions(&sync.revision, &sync.revisions).join(BETWEEN),
         options: SyncOptions {
@@ -246,8 +261,8 @@ pub fn request(
         },
         retry: operation.retry.as_ref().map(retry).transpose()?.unwrap_or_default(),
         initiated_by: match operation.remark(ASKED_REMARK) {
-            Some(at) => format!("{BY_DELETION}{ASKED_AT}{at}"),
-            None => BY_DELETION.to_owned(),
+            Some(at) => format!("{who}{ASKED_AT}{at}"),
+            None => who.to_owned(),
         },
         sources: Sources::of(application).all().iter().map(described).collect(),
         claim: is_shared.then(ClaimRequest::default),
@@ -268,7 +283,11 @@ fn operation(application: &Application, cascade: Cascade) -> OperationRequest {
     };
     let mut operation = OperationRequest {
         sync: Some(sync),
-        initiated_by: OperationInitiator { automated: true, ..OperationInitiator::default() },
+        initiated_by: OperationInitiator {
+            username: Asker::of(&application.metadata).map(|asker| asker.words()).unwrap_or_default(),
+            automated: true,
+            ..OperationInitiator::default()
+        },
         retry: Some(policy.retry.unwrap_or_else(|| Retry { limit: RETRIES, ..Retry::default() })),
         ..OperationRequest::default()
     };

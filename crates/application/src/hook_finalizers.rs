@@ -21,6 +21,12 @@ pub fn is_hook_finalizer(finalizer: &str) -> bool {
     OWN.into_iter().any(is)
 }
 
+/// The phases whose hooks these finalizers wait for.
+pub fn asked(finalizers: &[String]) -> Vec<Phase> {
+    let asks = |own: &str| finalizers.iter().any(|one| one == own);
+    OWN.into_iter().filter(|(_, own)| asks(own)).map(|(phase, _)| phase).collect()
+}
+
 /// Those of an application whose manifests have hooks of these phases; what others have put there stays.
 pub fn ask(finalizers: &mut Vec<String>, hooks: &BTreeSet<Phase>) {
     for (phase, own) in OWN {

@@ -12,7 +12,7 @@ use tidegate_model::argo::{
 use tidegate_model::{OperationId, OperationPhase, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
 
 use crate::conditions;
-use crate::deletion::{BY_DELETION, asked_at};
+use crate::deletion;
 use crate::operation::{
     self, ASKED_REMARK, AUTOMATED, BETWEEN, CHART, DELETION_REMARK, ID_REMARK, Progress, described,
 };
@@ -76,7 +76,7 @@ pub fn verify(application: &mut Application, lines: &[Line], now: Timestamp) {
 /// a repository and a commit, or a chart, for each source.
 fn is_own(request: &SyncRequest) -> bool {
     if request.deletion.is_some() {
-        return request.initiated_by.starts_with(BY_DELETION);
+        return deletion::asked(&request.initiated_by).is_some();
     }
     let is_commit = |text: &str| text.len() >= 40 && text.chars().all(|c| c.is_ascii_hexdigit());
     let revisions: Vec<&str> = request.revision.split(BETWEEN).collect();
@@ -184,6 +184,12 @@ fn replay(application: &mut Application, recorded: Recorded) {
 fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
     let options = &request.options;
     let automated = request.initiated_by == AUTOMATED || request.deletion.is_some();
+    let of_deletion = request.deletion.and_then(|_| deletion::asked(&request.initiated_by));
+    let username = match of_deletion {
+        Some((who, _)) => who.to_owned(),
+        None if automated => String::new(),
+        None => request.initiated_by.clone(),
+    };
     let force = Strategy { force: options.force, ..Strategy::default() };
     let strategy = match (options.skip_hooks, options.force) {
         (true, _) => Some(SyncStrategy { apply: Some(force), ..SyncStrategy::default() }),
@@ -208,17 +214,13 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
             resources: request.selection.iter().map(resource).collect(),
             ..SyncOperation::default()
         }),
-        initiated_by: OperationInitiator {
-            username: if automated { String::new() } else { request.initiated_by.clone() },
-            automated,
-            ..OperationInitiator::default()
-        },
+        initiated_by: OperationInitiator { username, automated, ..OperationInitiator::default() },
         retry: Some(retry(application, &request.retry)),
         ..OperationRequest::default()
     };
     if let Some(cascade) = request.deletion {
         asked.set_remark(DELETION_REMARK, cascade.as_str());
-        if let Some(asked_at) = asked_at(&request.initiated_by) {
+        if let Some((_, Some(asked_at))) = of_deletion {
             asked.set_remark(ASKED_REMARK, asked_at);
         }
     }

@@ -1,6 +1,6 @@
 //! What does a set say that has no effect? It is told, because whoever wrote it counts on it.
 
-use tidegate_model::annotations::TIDEGATE_PREFIX;
+use tidegate_model::annotations::{DELETION_REQUESTED_BY, TIDEGATE_PREFIX};
 use tidegate_model::argo::ApplicationSet;
 
 use crate::guard::approval::APPROVAL_ANNOTATION;
@@ -35,6 +35,8 @@ fn annotations(set: &ApplicationSet) -> Option<String> {
     let names = set.metadata.annotations.keys();
     let unknown: Vec<&str> = names
         .filter(|name| name.starts_with(TIDEGATE_PREFIX) && !ANNOTATIONS.contains(&name.as_str()))
+        // Nobody writes it by hand.
+        .filter(|name| name.as_str() != DELETION_REQUESTED_BY)
         .map(String::as_str)
         .collect();
     let known = || ANNOTATIONS.join(", ");

@@ -43,6 +43,8 @@ pub const HOOK_PHASE: &str = "tidegate.dev/hook-phase";
 pub const WAVE_TIMEOUT: &str = "tidegate.dev/wave-timeout";
 /// Deadline of one hook, from its creation.
 pub const TIMEOUT: &str = "tidegate.dev/timeout";
+/// On an Application or ApplicationSet that was deleted by a command, the API or the page: who asked for that, and why.
+pub const DELETION_REQUESTED_BY: &str = "tidegate.dev/deletion-requested-by";
 /// `resume` (default) or `restart`: where a retry begins. Read from any resource of the application.
 pub const RETRY: &str = "tidegate.dev/retry";
 /// Names of the gates that must open before the resource's wave starts, comma-separated.

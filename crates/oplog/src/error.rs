@@ -315,7 +315,7 @@ pub enum LogError {
 
     /// The facts asked for are gone: what they are about is over, and was compacted.
     #[error(
-        "the facts of {stream} were compacted; only its summary is kept: as many of the newest finished operations of an application keep everything as --history says, ten if it is not said"
+        "the facts of {stream} were compacted, and only its summary is kept; as many of the newest finished operations of an application keep everything as --history says, ten if it is not said: give a larger one where more are to be kept"
     )]
     Compacted {
         /// The stream whose facts were asked for.

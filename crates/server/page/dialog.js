@@ -1,9 +1,9 @@
 // A question before something is done: it names what will happen, and whoever asks can still leave it.
 
-import { fill, h, notice, say } from "./draw.js";
+import { fill, h, notice, say, soon } from "./draw.js";
 
 // Asks, and does it: `what` says what will happen, line by line; `fields` are asked for; `run` gets what was said. What
-// `preview` gives is shown as soon as it is known.
+// `preview` gives for that is shown as soon as it is known, and again when what it depends on is said otherwise.
 export function confirm({ title, what, fields = [], action, danger = false, run, preview }) {
   const problem = h("p.problem", { role: "alert" });
   problem.hidden = true;
@@ -11,12 +11,27 @@ export function confirm({ title, what, fields = [], action, danger = false, run,
   const button = h(danger ? "button.danger" : "button.primary", { type: "submit", "data-do": "confirm" }, action ?? title);
   const before = h("div", { "aria-live": "polite" });
   const dialog = h("dialog", { "aria-labelledby": "dialog-title" });
+  const said = () => Object.fromEntries(inputs.map(({ name, read }) => [name, read()]));
+  let [foreseen, asked] = [null, 0];
+  const foresee = async () => {
+    // Why somebody wants something changes nothing of it.
+    const values = { ...said(), reason: undefined };
+    const now = JSON.stringify(values);
+    if (!preview || foreseen === now) return;
+    foreseen = now;
+    asked += 1;
+    const own = asked;
+    const shown = await preview(values).catch((error) => h("p.problem", null, error.words ?? String(error)));
+    // What was asked for before may be answered last.
+    if (own === asked) fill(before, shown);
+  };
+  const again = soon(400, foresee);
   const submit = async (event) => {
     event.preventDefault();
     button.disabled = true;
     problem.hidden = true;
     try {
-      await run(Object.fromEntries(inputs.map(({ name, read }) => [name, read()])));
+      await run(said());
       dialog.close();
       say(`${title}: asked for`);
     } catch (error) {
@@ -26,18 +41,21 @@ export function confirm({ title, what, fields = [], action, danger = false, run,
       button.disabled = false;
     }
   };
-  fill(dialog, h("form", { onsubmit: submit },
+  fill(dialog, h("form", { onsubmit: submit, oninput: again },
     h("h2", { id: "dialog-title" }, title),
     h("div", { id: "dialog-what" }, [what].flat().map((line) => h("p", null, line))), before,
     inputs.map(({ element }) => element), problem,
     h("div.buttons", null,
       h("button", { type: "button", onclick: () => dialog.close(), "data-do": "leave" }, "Leave it as it is"), button)));
   // Focus goes back to what has opened it by itself.
-  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("close", () => {
+    again.stop();
+    dialog.remove();
+  });
   document.body.append(dialog);
   dialog.setAttribute("aria-describedby", "dialog-what");
   dialog.showModal();
-  preview?.().then((shown) => fill(before, shown), (error) => fill(before, h("p.problem", null, error.words ?? String(error))));
+  again.now();
   return dialog;
 }
 

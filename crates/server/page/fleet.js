@@ -21,6 +21,7 @@ export function reason(app) {
   const operation = app.operation;
   if (app.deleting) return `being deleted${operation?.message ? `: ${operation.message}` : ""}`;
   if (operation && !operation.finishedAt) return operation.message;
+  if (app.awaits) return app.awaits;
   if (operation && operation.phase !== "Succeeded") return operation.message;
   const conditions = Object.keys(app.conditions);
   if (conditions.length > 0) return conditions.join(", ");
@@ -37,8 +38,13 @@ function cells(app) {
   ];
   return [
     [link(paths.application(app.namespace, app.name), app.name), h("small", null, ` ${app.namespace}`)],
-    badge(app.sync, "sync"), badge(app.health, "health"), shown ?? "", h("span", { title: reason(app) }, reason(app)), short(app.revision),
+    badge(app.sync, "sync"), badge(app.health, "health"), shown ?? "", why(app), short(app.revision),
   ];
+}
+
+function why(app) {
+  const words = reason(app);
+  return words && words === app.awaits ? h("a", { href: paths.set(app.namespace, app.set), title: words }, words) : h("span", { title: words }, words);
 }
 
 export function showFleet(main) {
@@ -81,7 +87,11 @@ export function showFleet(main) {
     else if (kind === "reset") {
       list.again();
       again();
-    } else if (kind !== "operation") again();
+    } else if (kind !== "operation") {
+      again();
+      // What its Applications wait for may be something else by now.
+      if (kind === "applicationSet") list.again();
+    }
   });
   return () => {
     end();

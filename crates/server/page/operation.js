@@ -1,14 +1,14 @@
 // One operation: its waves, its timeline, and everything that was recorded about it.
 
 import { at, look, query } from "./ask.js";
-import { fill, h, refill, say, soon } from "./draw.js";
+import { fill, h, link, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { applicationLink } from "./operations.js";
 import { followOutput } from "./output.js";
 import { operationActions, taskActions, waveActions } from "./steer.js";
 import { Story } from "./story.js";
 import { drawTimeline, keepDrawn, legend, savePicture, timelineTable } from "./timeline.js";
-import { badge, between, clock, count, long, objectName, short, terms, time, tone } from "./words.js";
+import { badge, between, clock, count, long, objectName, objectState, short, terms, time, tone } from "./words.js";
 
 // So many facts, and so many objects, are listed at once.
 const FACTS = 200;
@@ -57,7 +57,7 @@ export function showOperation(main, id) {
     const before = head.querySelector(".badge")?.textContent;
     refill(head, headOf(operation, explanation, story));
     refill(waves, h("h2", { id: "waves" }, "Waves"), columns(operation, story));
-    refill(results, resultsOf(operation, objects, () => {
+    refill(results, resultsOf(operation, story, objects, () => {
       objects = Infinity;
       showAll();
     }));
@@ -75,6 +75,7 @@ export function showOperation(main, id) {
     let shownAt = began;
     try {
       [operation, explanation] = await Promise.all([look(path, abort.signal), look(`${path}/explain`, abort.signal)]);
+      if (operation.kept) return showKept();
       let next = story.last;
       do {
         const answer = await look(query(`${path}/log`, { after: next, limit: 500 }), abort.signal);
@@ -93,8 +94,17 @@ export function showOperation(main, id) {
     } catch (problem) {
       if (problem.name === "AbortError") return;
       if (operation) return say(problem.words ?? String(problem));
-      fill(head, h("h1", null, `Operation ${id}`), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+      const words = problem.status === 404 ? [`There is no operation ${id}. `, link("/operations", "All operations")] : problem.words ?? String(problem);
+      fill(main, h("h1", null, `Operation ${id}`), h("p.problem", { role: "alert" }, words));
     }
+  }
+
+  // Of an operation whose facts are not kept any more there is a line.
+  function showKept() {
+    drawing();
+    fill(main, headOf(operation, explanation, { request: operation.kept }), h("p", { role: "status" },
+      "Its details were compacted: waves, objects, timeline and what was recorded are not kept any more. As many of the newest operations of an application keep them as ",
+      h("code", null, "--history"), " says, ten if it is not said."));
   }
 
   const again = soon(200, load);
@@ -156,19 +166,30 @@ function columns(operation, story) {
   if (operation.waves.length === 0) return h("p.empty", null, "There is no plan yet.");
   return h("ol.waves", { tabindex: "0", "aria-label": "Waves" }, operation.waves.map((wave) => {
     const applied = Math.max(wave.done, story.appliedOf(wave));
+    const skipped = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave && objectState(one) === "Skipped").length;
+    const well = Math.max(0, wave.done - skipped);
     const share = (number) => `${wave.tasks > 0 ? Math.round((number / wave.tasks) * 100) : 0}%`;
-    const words = `${wave.done} of ${wave.tasks} done${applied > wave.done ? `, ${applied} written` : ""}`;
+    const words = [`${well} of ${wave.tasks} done`, skipped > 0 ? `${skipped} skipped` : "", applied > wave.done ? `${applied} written` : ""].filter(Boolean).join(", ");
     const took = wave.openedAt ? between(wave.openedAt, wave.passedAt ?? operation.finishedAt) : "";
     return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
       h("div.column", { "aria-hidden": "true" }, h("div.applied", { look: { height: share(applied) } }),
-        h(`div.done.${tone(wave.state) === "bad" ? "bad" : "good"}`, { look: { height: share(wave.done) } })),
+        skipped > 0 ? h("div.done.dull", { look: { height: share(wave.done) } }) : null,
+        h(`div.done.${tone(wave.state) === "bad" ? "bad" : "good"}`, { look: { height: share(well) } })),
       h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took), waveActions(operation, wave));
   }));
 }
 
-function resultsOf(operation, most, more) {
-  const logs = operation.hookLogs.map((log) => h("details", null,
-    h("summary", null, `Log of hook ${objectName(log)}: ${log.pod}, ${log.container}`), h("pre", { tabindex: "0" }, log.text)));
+// What failed hooks wrote, in each attempt.
+function logsOf(operation, story) {
+  const ofAttempts = [...story.logs.values()].flatMap(({ attempt, object, logs }) => logs.map((log) => ({ ...log, attempt, name: objectName(object) })));
+  const all = ofAttempts.length > 0 ? ofAttempts : operation.hookLogs.map((log) => ({ ...log, attempt: 0, name: objectName(log) }));
+  return all.map((log) => h("details.log", { "data-key": `${log.attempt} ${log.name} ${log.pod} ${log.container}` },
+    h("summary", null, `Log of hook ${log.name}${story.attempt > 1 && log.attempt > 0 ? `, attempt ${log.attempt}` : ""}: ${log.pod}, ${log.container}`),
+    h("pre", { tabindex: "0" }, log.text)));
+}
+
+function resultsOf(operation, story, most, more) {
+  const logs = logsOf(operation, story);
   const warnings = operation.warnings.map((one) => h("li", null, one.message ?? JSON.stringify(one)));
   return [
     h("h2", { id: "results" }, "Objects"),
@@ -177,7 +198,7 @@ function resultsOf(operation, most, more) {
         h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", null, operation.resources.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
           h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, one.status ?? "–"),
-          h("td", null, badge(one.hookPhase)), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
+          h("td", null, badge(objectState(one, operation.waves.find((wave) => wave.phase === one.syncPhase && wave.wave === one.wave)))), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
     operation.resources.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(operation.resources.length, "object")}`) : null,
     logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
     warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, warnings)] : [],

@@ -1,6 +1,6 @@
 // One ApplicationSet: its rollout step by step, or its deletion the other way round, and who blocks.
 
-import { at, look } from "./ask.js";
+import { all, at, look, query } from "./ask.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { memberActions, setActions } from "./steer.js";
@@ -8,8 +8,15 @@ import { badge, between, count, long, short, terms, time, tone } from "./words.j
 
 // So many Applications of a step are shown; those that are done are left out first.
 const TILES_MAX = 120;
+// So many Applications are looked through for those that have outlived their set.
+const APPLICATIONS_MAX = 10_000;
 const IN_FLIGHT = new Set(["Pending", "Progressing", "Deleting"]);
 const DONE = new Set(["Healthy", "Gone", "Left"]);
+
+// What has become of an Application. Argo CD's words make no difference between one that failed and one that is on its way, nor
+// between one that was skipped and one that is well.
+const standing = (member) => (member.outcome && member.outcome !== "Settling" ? member.outcome : member.status);
+const isDone = (member) => DONE.has(member.status);
 
 export function showRollout(main, namespace, name) {
   const path = at.set(namespace, name);
@@ -17,11 +24,36 @@ export function showRollout(main, namespace, name) {
   const head = h("div");
   const steps = h("section", { "aria-labelledby": "steps" });
   const refused = h("div");
-  fill(main, head, steps, refused, previewOf(path, abort));
-  let [set, told] = [null, null];
+  const preview = previewOf(path, abort);
+  fill(main, head, steps, refused, preview);
+  let [set, told, isGone] = [null, null, false];
+
+  // It is gone. What was shown last stays, as it has ended: it says in which order all went.
+  async function gone() {
+    if (isGone || !set) return;
+    isGone = true;
+    preview.hidden = true;
+    refill(head, h("h1", null, name), h("p.lead", { role: "status" }, `${namespace}/${name} is gone.`));
+    refill(refused);
+    try {
+      const known = await all("/api/v1/applications", APPLICATIONS_MAX, abort.signal);
+      if (isGone) refill(steps, endOf(told, namespace, new Set(known.filter((one) => one.namespace === namespace).map((one) => one.name)), path));
+    } catch (problem) {
+      if (problem.name !== "AbortError") refill(steps, h("p.problem", null, problem.words ?? String(problem)));
+    }
+  }
+
+  // What is being deleted may be gone, which is no error.
+  async function isThere() {
+    if (!set?.metadata.deletionTimestamp && !told?.teardown) return true;
+    const found = await look(query("/api/v1/applicationsets", { name: `${namespace}/${name}`, limit: 500 }), abort.signal);
+    return found.items.some((one) => one.namespace === namespace && one.name === name);
+  }
 
   async function load() {
+    if (isGone) return undefined;
     try {
+      if (!await isThere()) return gone();
       [set, told] = await Promise.all([look(path, abort.signal), look(`${path}/explain`, abort.signal)]);
       const before = head.querySelector(".lead")?.textContent;
       refill(head, headOf(set, told, path));
@@ -31,26 +63,28 @@ export function showRollout(main, namespace, name) {
       if (before && before !== now) say(now);
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      if (problem.status === 404 && set) {
-        // What was shown last stays: it says in which order all went.
-        refill(head, h("h1", null, name), h("p.lead", { role: "status" }, `${namespace}/${name} is gone.`));
-        return;
-      }
+      if (problem.status === 404 && set) return gone();
       if (set) return say(problem.words ?? String(problem));
       fill(main, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
     }
+    return undefined;
   }
 
   const again = soon(250, load);
   const isMember = (one) => one?.namespace === namespace && (told?.rollout?.members ?? told?.teardown?.members ?? []).some((member) => member.application === one.name);
   const end = follow((kind, data) => {
+    const isIt = data?.namespace === namespace && data?.name === name;
+    if (kind === "applicationSetGone" && isIt) return gone();
+    // Another one of its name is there now.
+    if (kind === "applicationSet" && isIt) isGone = preview.hidden = false;
     const isOwn = (data?.namespace === namespace && data?.name === name && kind !== "application" && kind !== "gone") || kind === "reset";
     if (isOwn || ((kind === "application" || kind === "gone") && isMember(data))) again();
+    return undefined;
   });
   again.now();
   // Waits grow older, and deadlines come nearer.
   const ticking = setInterval(() => {
-    if (told?.explanation && !document.hidden) again();
+    if (told?.explanation && !isGone && !document.hidden) again();
   }, 2000);
   return () => {
     end();
@@ -105,22 +139,33 @@ function stepsOf(told, namespace, path) {
   ];
 }
 
+// How all has ended with the set, of whose Applications these are still there.
+function endOf(told, namespace, there, path) {
+  const { rollout, teardown } = told;
+  const members = (teardown ?? rollout)?.members ?? [];
+  const left = members.filter((one) => there.has(one.application));
+  const stays = left.length > 0 ? h("p", null, "Its Applications that are still there: ", left.map((one) => [link(paths.application(namespace, one.application), one.application), " "])) : null;
+  if (!teardown) return [stays];
+  const ended = members.map((one) => (there.has(one.application) ? { ...one, status: "Left" } : { ...one, status: "Gone", message: "" }));
+  const over = { ...teardown, members: ended, finishedAt: teardown.finishedAt ?? new Date().toISOString(), paused: null };
+  return [stepsOf({ rollout: null, teardown: over }, namespace, path), stays];
+}
+
 function teardownStatus(shown, step) {
   const members = shown.members.filter((one) => one.step === String(step.step ?? -1));
   if (members.length === 0) return "Empty";
-  if (members.every((one) => DONE.has(one.status))) return "Passed";
+  if (members.every(isDone)) return "Passed";
   if (shown.finishedAt) return "Unfinished";
   return members.some((one) => one.status === "Deleting") || (shown.step ?? -1) === (step.step ?? -1) ? "Rolling" : "Waiting";
 }
 
 function stepOf(step, members, told, namespace, path, shown) {
-  const inFlight = members.filter((one) => IN_FLIGHT.has(one.status)).length;
-  const done = members.filter((one) => DONE.has(one.status)).length;
+  const inFlight = members.filter((one) => IN_FLIGHT.has(standing(one))).length;
   const isNow = ["Held", "Rolling", "RollingBack", "Failed"].includes(step.status);
   return h("li.step", { "data-key": step.number, "aria-current": isNow && !shown.finishedAt ? "step" : null },
     h("h3", null, step.number > 0 ? `Step ${step.number} ` : "No step ", badge(step.status)),
     h("p.quiet", null, step.selects),
-    h("p", null, `${done} of ${count(members.length, "Application")} done`),
+    h("p", null, doneOf(members)),
     slots(step, inFlight, members.length),
     terms([
       ["Gates", (step.gates ?? []).length > 0 ? step.gates.join(", ") : null],
@@ -128,6 +173,14 @@ function stepOf(step, members, told, namespace, path, shown) {
       ["Opened", step.openedAt ? time(step.openedAt) : null], ["Took", step.openedAt && step.passedAt ? between(step.openedAt, step.passedAt) : null],
     ]),
     tiles(members, told, namespace, path));
+}
+
+// How many are done, and how many are not because they were gone on without, or have failed.
+function doneOf(members) {
+  const of = (...words) => members.filter((one) => words.includes(standing(one))).length;
+  const apart = [[of("Skipped", "Left"), "skipped"], [of("Failed"), "failed"], [of("RolledBack"), "rolled back"]].filter(([number]) => number > 0);
+  const done = members.filter(isDone).length - of("Skipped", "Left", "RolledBack");
+  return [`${done} of ${count(members.length, "Application")} done`, ...apart.map(([number, word]) => `${number} ${word}`)].join(", ");
 }
 
 // How many may be on their way at once, and how many are.
@@ -140,11 +193,11 @@ function slots(step, inFlight, members) {
 }
 
 function tiles(members, told, namespace, path) {
-  const order = [...members].sort((one, other) => DONE.has(one.status) - DONE.has(other.status) || one.application.localeCompare(other.application));
+  const order = [...members].sort((one, other) => isDone(one) - isDone(other) || one.application.localeCompare(other.application));
   const shown = new Set(order.slice(0, TILES_MAX));
   return [
-    h("ul.tiles", null, members.filter((one) => shown.has(one)).map((member) => h(`li.tile.${tone(member.status)}`, { "data-key": member.application },
-      h("div", null, link(paths.application(namespace, member.application), member.application), " ", badge(member.status)),
+    h("ul.tiles", null, members.filter((one) => shown.has(one)).map((member) => h(`li.tile.${tone(standing(member))}`, { "data-key": member.application },
+      h("div", null, link(paths.application(namespace, member.application), member.application), " ", badge(standing(member))),
       h("p.line", { title: member.message }, member.message),
       member.targetRevisions?.length > 0 ? h("small", null, `to ${member.targetRevisions.map(short).join(", ")}`) : null,
       member.operation ? h("small", null, " ", link(paths.operation(member.operation), "operation", h("span.unseen", null, ` of ${member.application}`))) : null,

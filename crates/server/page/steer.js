@@ -3,7 +3,7 @@
 import { act, at, look, mayAct, query, remove } from "./ask.js";
 import { ask } from "./dialog.js";
 import { h } from "./draw.js";
-import { count, moment, short } from "./words.js";
+import { count, moment, objectName, short } from "./words.js";
 
 const WHY = { name: "reason", label: "Why (for the record)" };
 
@@ -19,7 +19,7 @@ export function applicationActions(app, path) {
   return buttons(
     !app.deleting && ask("Sync…", () => ({
       what: [`The manifests of ${name} are applied to ${app.destination.cluster}, wave by wave, with their hooks.`],
-      preview: () => planned(path),
+      preview: (said) => planned(path, said),
       fields: [
         { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" },
         { name: "prune", label: "Delete objects that are no longer in the manifests", kind: "check" },
@@ -41,29 +41,57 @@ export function applicationActions(app, path) {
     }), true),
     !app.deleting && ask("Delete…", () => ({
       what: [`${name} is deleted, and its objects in the reverse order of its waves, unless they are to stay.`],
+      preview: (said) => applicationDeletion(path, said),
       fields: [{
         name: "cascade", label: "What becomes of its objects", kind: "choice", value: "foreground",
         options: [["foreground", "They are deleted, each after what it owns"], ["background", "They are deleted, each before what it owns"], ["orphan", "They stay"]],
-      }],
+      }, WHY],
       action: "Delete",
-      run: ({ cascade }) => remove(query(path, { cascade })),
+      run: ({ cascade, reason }) => remove(query(path, { cascade, reason })),
     }), true));
 }
 
-async function planned(path) {
-  const plan = await look(`${path}/plan`);
-  const all = plan.waves.flatMap((wave) => wave.tasks);
+// What a sync of this revision would do. What runs only when it fails is counted apart.
+async function planned(path, { revision, prune, dryRun }) {
+  const plan = await look(query(`${path}/plan`, { revision }));
+  const rescue = plan.waves.filter((wave) => wave.phase === "SyncFail").flatMap((wave) => wave.tasks).length;
+  const waves = plan.waves.filter((wave) => wave.phase !== "SyncFail");
+  const all = waves.flatMap((wave) => wave.tasks);
   const of = (...actions) => all.filter((task) => !task.hook && actions.includes(task.action)).length;
-  return h("p", null, `As things stand: ${count(plan.waves.length, "wave")}, ${count(all.filter((task) => task.hook).length, "hook")}, ${of("create")} to create, ${of("apply", "replace")} to apply, ${of("prune")} to prune, ${of("prune-skipped")} no longer in the manifests.`);
+  const surplus = of("prune", "prune-skipped");
+  const gone = surplus === 0 ? "nothing to prune" : prune ? `${surplus} to prune, but for what asks to stay` : `${surplus} no longer in the manifests, which ${surplus === 1 ? "stays" : "stay"}`;
+  return [
+    h("p", null, `As things stand: ${count(waves.length, "wave")}, ${count(all.filter((task) => task.hook).length, "hook")}, ${of("create")} to create, ${of("apply", "replace")} to apply, ${gone}.`),
+    rescue > 0 ? h("p.quiet", null, `Where it fails: ${count(rescue, "task")} of phase SyncFail.`) : null,
+    dryRun ? h("p.quiet", null, "Nothing of that is written.") : null,
+  ];
+}
+
+// So many objects of a wave are named.
+const NAMED = 20;
+
+// What is deleted with an Application, in which order.
+async function applicationDeletion(path, { cascade }) {
+  const told = await look(`${path}/deletion`);
+  const hook = (phase, when) => (told.hooks.includes(phase) ? h("li", null, `Hooks of phase ${phase} run, ${when}.`) : null);
+  const objects = told.waves.reduce((sum, wave) => sum + wave.objects.length, 0);
+  const named = (wave) => [...wave.objects.slice(0, NAMED).map(objectName), ...(wave.objects.length > NAMED ? [`and ${wave.objects.length - NAMED} more`] : [])].join(", ");
+  const order = cascade === "orphan" ? h("li", null, `${count(objects, "object")}: left where they are.`)
+    : told.waves.map((wave) => h("li", null, `Wave ${wave.wave}: ${named(wave)}`));
+  return [
+    told.removesFile ? h("p", null, h("strong", null, "Its document is removed from the folder that is served."), " Whoever needs it again takes it from where it is kept.") : null,
+    objects === 0 && told.hooks.length === 0 ? h("p", null, "It has no objects that are known of.")
+      : h("ol", null, hook("PreDelete", "before anything is deleted"), order, hook("PostDelete", "when all is gone")),
+  ];
 }
 
 export function rollbackButton(app, path, entry) {
-  if (!mayAct() || app.deleting) return null;
+  // Where it is synced by itself the service refuses that.
+  if (!mayAct() || app.deleting || app.policy !== "manual") return null;
   const button = ask("Roll back…", () => ({
     title: `Roll back to ${short(entry.revision)}`,
     what: [
       `${app.namespace}/${app.name} goes back to ${short(entry.revision)}, deployed at ${moment(entry.deployedAt)}, without hooks.`,
-      "Where it is synced by itself, the service refuses that.",
     ],
     fields: [{ name: "prune", label: "Delete objects that were not there then", kind: "check" }],
     action: "Roll back",
@@ -148,10 +176,12 @@ export function taskActions(operation, one, name) {
 
 // Of a wave of an operation: what is not done of it.
 export function waveActions(operation, wave) {
-  const isOver = ["Passed", "Skipped", "Stopped"].includes(wave.state);
+  // What runs only when the operation fails has nothing to overrule before.
+  const isOver = ["Passed", "Skipped", "Stopped"].includes(wave.state) || (wave.phase === "SyncFail" && wave.state === "Pending");
   if (!mayAct() || operation.finishedAt || operation.phase === "Terminating" || isOver) return null;
+  const hasFailed = wave.state === "Failed" || operation.resources.some((one) => one.syncPhase === wave.phase && one.wave === wave.wave && ["Failed", "Error"].includes(one.hookPhase));
   const name = `wave ${wave.phase}/${wave.wave}`;
-  return overrule(operation, ["Skip"], `what is not done of ${name}`, { wave: `${wave.phase}/${wave.wave}` });
+  return overrule(operation, ["Skip", "Mark as done", hasFailed && "Retry"], `what is not done of ${name}`, { wave: `${wave.phase}/${wave.wave}` });
 }
 
 // Of an ApplicationSet.
@@ -162,6 +192,7 @@ export function setActions(told, set, path) {
   const what = isDeleting ? "deletion" : "rollout";
   const isPaused = (isDeleting ? teardown : rollout)?.paused;
   const step = rollout?.steps?.[(rollout?.step ?? 0) - 1];
+  const hasFailed = (rollout?.members ?? []).some((one) => one.step === String(rollout.step) && one.outcome === "Failed");
   return buttons(
     isRolling && step?.status === "Held" && ask("Approve…", () => ({
       what: [`Step ${rollout.step} (${step.selects}) may begin with its ${count(step.members, "Application")}, where approval is all that it waits for.`],
@@ -182,14 +213,14 @@ export function setActions(told, set, path) {
         action: "Pause",
         run: ({ reason }) => act(`${path}/pause`, { reason }),
       }))),
-    isRolling && rollout.step && step?.status !== "Held" && ask("Retry step…", () => ({
+    isRolling && rollout.step && step?.status !== "Held" && hasFailed && ask("Retry step…", () => ({
       what: [`Applications of step ${rollout.step} that are not done are brought to their targets once more.`],
       fields: [WHY],
       action: "Retry",
       run: ({ reason }) => act(`${path}/retry`, { step: rollout.step, reason }),
     })),
     isRolling && rollout.step && ask("Skip step…", () => ({
-      what: [`The rollout goes on without the Applications of step ${rollout.step} that are not done. They stay as they are.`],
+      what: [`The rollout goes on without the Applications of step ${rollout.step} that are not done. Operations of theirs that are under way are terminated first; what these have written by then stays.`],
       fields: [{ ...WHY, required: true }],
       action: "Skip",
       run: ({ reason }) => act(`${path}/skip`, { step: rollout.step, reason }),
@@ -213,14 +244,15 @@ export function setActions(told, set, path) {
     }), true),
     !isDeleting && ask("Delete…", () => ({
       what: [`${told.set} is deleted, and its Applications in this order, each with its objects, unless they are to stay:`],
-      preview: () => deletion(path),
-      fields: [{ name: "orphan", label: "Keep its Applications", kind: "check" }],
+      preview: (said) => deletion(path, said),
+      fields: [{ name: "orphan", label: "Keep its Applications", kind: "check" }, WHY],
       action: "Delete",
-      run: ({ orphan }) => remove(query(path, { orphan: orphan ? "true" : null })),
+      run: ({ orphan, reason }) => remove(query(path, { orphan: orphan ? "true" : null, reason })),
     }), true));
 }
 
-async function deletion(path) {
+async function deletion(path, { orphan }) {
+  if (orphan) return h("p", null, "Its Applications stay, and nobody generates them any more.");
   const plan = await look(`${path}/deletion`);
   const of = (step) => plan.members.filter((one) => one.step === (step === null || step === undefined ? "-1" : String(step)));
   return [
@@ -230,21 +262,31 @@ async function deletion(path) {
   ];
 }
 
+// What becomes of an Application that a rollout goes on without.
+function withoutIt({ application, status, outcome }) {
+  const what = `The rollout goes on without ${application}`;
+  if (["Pending", "Progressing"].includes(status) && !outcome) return `${what}. Its operation that is under way is terminated first: what it has written by then stays, and nothing more is written.`;
+  return `${what}, which stays as it is.`;
+}
+
 // Of one Application of a rollout or deletion.
 export function memberActions(told, member, path) {
   const isDeleting = Boolean(told.teardown && !told.teardown.finishedAt);
   const isRolling = Boolean(told.rollout && !told.rollout.finishedAt && !isDeleting);
   const isDone = ["Healthy", "Gone", "Left"].includes(member.status);
-  if (!mayAct() || isDone || member.step === "-1" || !(isRolling || isDeleting)) return null;
+  // What has failed, was skipped or does not become Healthy can be tried again, until its step has passed.
+  const isCurrent = isRolling && ["Held", "Rolling", "Failed"].includes(told.rollout.steps[(told.rollout.step ?? 0) - 1]?.status) && Number(member.step) >= told.rollout.step;
+  const mayBeRetried = isCurrent && ["Failed", "Skipped", "Assumed", "Settling"].includes(member.outcome);
+  if (!mayAct() || (isDone && !mayBeRetried) || member.step === "-1" || !(isRolling || isDeleting)) return null;
   const name = member.application;
-  const skip = ask("Skip…", () => ({
+  const skip = !isDone && ask("Skip…", () => ({
     title: `Skip ${name}`,
-    what: [isDeleting ? `The deletion goes on without waiting for ${name}.` : `The rollout goes on without ${name}, which stays as it is.`],
+    what: [isDeleting ? `The deletion goes on without waiting for ${name}.` : withoutIt(member)],
     fields: [{ ...WHY, required: true }],
     action: "Skip",
     run: ({ reason }) => act(`${path}/skip`, { application: name, reason }),
   }));
-  const retry = isRolling && member.status !== "Waiting" && ask("Retry…", () => ({
+  const retry = mayBeRetried && ask("Retry…", () => ({
     title: `Retry ${name}`,
     what: [`${name} is brought to its target once more.`],
     fields: [WHY],

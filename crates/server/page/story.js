@@ -15,12 +15,13 @@ const KINDS = {
   "check-failed": "checkFailed", "deadline-passed": "deadlinePassed", claim: "claimTold", paused: "held", unpaused: "unpaused",
   approved: "approved", overridden: "overridden", "prune-confirmed": "pruneConfirmed", "terminate-requested": "terminateRequested",
   "attempt-failed": "attemptFailed", "retry-started": "retryStarted", "retry-plans-anew": "retryStarted", "plan-taken": "planTaken", finished: "finished",
+  "logs-kept": "logsKept",
 };
 
 // A line of the timeline: spans of time one after the other, and moments.
 class Line {
   constructor(label, level) {
-    Object.assign(this, { label, level, spans: [], marks: [], children: [] });
+    Object.assign(this, { label, level, spans: [], marks: [], children: [], outcome: null });
   }
 
   get open() {
@@ -31,6 +32,7 @@ class Line {
   // From here on it is so.
   begin(at, state, tone, why = "", attempt = 1) {
     this.end(at);
+    this.outcome = null;
     this.spans.push({ from: at, to: null, state, tone, why, attempt });
   }
 
@@ -56,8 +58,9 @@ class Line {
     return this.spans.findLast((span) => span.why)?.why ?? "";
   }
 
+  // How it has ended, or what it is at.
   get state() {
-    return this.spans.at(-1)?.state ?? "";
+    return this.outcome ?? this.spans.at(-1)?.state ?? "";
   }
 }
 
@@ -68,6 +71,8 @@ export class Story {
     this.waves = new Map();
     this.objects = new Map();
     this.applied = new Map();
+    // What failed hooks wrote, by attempt and hook.
+    this.logs = new Map();
     // What was under way before somebody held it.
     this.paused = null;
   }
@@ -137,6 +142,11 @@ export class Story {
     if (before) this.waveLine(before).end(at);
     if (this.wave && details.state === "Passed") {
       this.waveLine(this.wave).mark(at, "passed", "good");
+      this.waveLine(this.wave).outcome = "Passed";
+      // Nothing says of what nobody has to wait for that it is done.
+      this.waveLine(this.wave).children.filter((child) => child.open && child.state === "Applied").forEach((child) => {
+        child.outcome = "Succeeded";
+      });
     } else if (this.wave) {
       const line = this.waveLine(this.wave);
       why = details.state === "Held" && line.gates?.length > 0 ? `waits for gate ${line.gates.join(", ")}` : "";
@@ -270,6 +280,10 @@ export class Story {
     Object.assign(line.spans.at(-1), { state: details.what, why });
   }
 
+  logsKept(details, at, line, { object }) {
+    if (object && details.logs?.length > 0) this.logs.set(`${this.attempt} ${key(object)}`, { attempt: this.attempt, object, logs: details.logs });
+  }
+
   pruneConfirmed(details, at) {
     this.operation.mark(at, `${details.by} confirms prunes`, "good");
   }
@@ -281,6 +295,7 @@ export class Story {
   attemptFailed(details, at) {
     this.failure = details.message;
     this.operation.mark(at, `attempt ${this.attempt} failed: ${details.message}`, "bad");
+    this.leaveWave("Failed");
     this.endAll(at);
   }
 
@@ -292,9 +307,18 @@ export class Story {
 
   finished(details, at) {
     this.isOver = true;
+    this.leaveWave(details.phase === "Succeeded" ? "Passed" : "Stopped");
     this.endAll(at);
     this.operation.end(at);
+    this.operation.outcome = details.phase;
     this.operation.mark(at, `${details.phase}: ${details.message}`, details.phase === "Succeeded" ? "good" : "bad");
+  }
+
+  // The wave that is at work ends like this.
+  leaveWave(outcome) {
+    for (const line of this.waves.values()) {
+      if (line.open) line.outcome = outcome;
+    }
   }
 
   endAll(at) {

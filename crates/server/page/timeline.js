@@ -5,6 +5,8 @@ import { clock, long } from "./words.js";
 
 const LINE = 24;
 const TOP = 26;
+// So wide is what an axis says, in pixels.
+const AXIS = 80;
 // Below this width the names stand above their lines.
 const NARROW = 620;
 // So many objects are drawn; of more, those that took longest and those that are not well.
@@ -46,8 +48,10 @@ function drawGrid(picture, { from, to, x, total, inner }) {
   const step = STEPS.find((one) => ((to - from) / 1000 / one) * 100 <= inner) ?? STEPS.at(-1);
   for (let at = 0; at <= (to - from) / 1000; at += step) {
     const place = x(from + at * 1000);
+    // At the end there is room on the other side alone.
+    const isLast = place + AXIS > x(to) + 12;
     picture.append(svg("line.grid", { x1: place, x2: place, y1: TOP - 6, y2: total }),
-      svg("text.axis", { x: place + 2, y: 14 }, at === 0 ? clock(from) : `+${long(at * 1000)}`));
+      svg("text.axis", { x: isLast ? place - 3 : place + 2, y: 14, "text-anchor": isLast ? "end" : null }, at === 0 ? clock(from) : `+${long(at * 1000)}`));
   }
 }
 
@@ -85,17 +89,18 @@ function cut(text, most) {
 // The same as a table.
 export function timelineTable(story, now) {
   const [lines] = chosen(story, now);
-  const rows = lines.filter((line) => line.level !== "phase" && (line.spans.length > 0 || line.level === "wave")).map((line) => {
+  const rows = lines.filter((line) => line.level !== "phase" && (line.spans.length > 0 || line.marks.length > 0 || line.level === "wave")).map((line) => {
     const attempts = new Set(line.spans.map((span) => span.attempt));
-    return h("tr", null, h(`th.${line.level}`, { scope: "row" }, line.label),
+    return h("tr", null, h(`th.of-${line.level}`, { scope: "row" }, line.label),
       h("td", null, line.spans.length > 0 ? clock(line.from) : "–"),
       h("td", null, line.spans.length > 0 ? long(line.took(now)) : "–"),
       h("td", null, line.took(now, true) > 0 ? long(line.took(now, true)) : "–"),
       h("td", null, attempts.size > 0 ? [...attempts].join(", ") : "–"),
-      h("td", null, line.state), h("td.words", null, line.why));
+      h("td", null, line.state), h("td.words", null, line.why),
+      h("td.words", null, line.marks.map((mark) => h("div", null, `${clock(mark.at)}: ${mark.text}`))));
   });
   return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Timeline as a table" }, h("table", null,
-    h("thead", null, h("tr", null, ["What", "Began", "Took", "Waited", "Attempts", "State", "Why"].map((one) => h("th", { scope: "col" }, one)))),
+    h("thead", null, h("tr", null, ["What", "Began", "Took", "Waited", "Attempts", "State", "Why", "Moments"].map((one) => h("th", { scope: "col" }, one)))),
     h("tbody", null, rows)));
 }
 

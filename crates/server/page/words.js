@@ -10,6 +10,7 @@ const STATES = {
   Succeeded: ["✓", "good"], Failed: ["✕", "bad"], Error: ["✕", "bad"], Running: ["…", "busy"],
   Terminating: ["■", "wait"],
   Waiting: ["○", "dull"], Pending: ["◔", "wait"], Held: ["‖", "wait"], Passed: ["✓", "good"], Skipped: ["»", "dull"],
+  "Marked as done": ["✓", "warn"], Assumed: ["?", "warn"],
   Stopped: ["■", "warn"], Rolling: ["…", "busy"], RollingBack: ["↶", "busy"], RolledBack: ["↶", "warn"],
   DoneBefore: ["✓", "good"], Empty: ["○", "dull"], Unfinished: ["■", "warn"], NotReached: ["○", "dull"],
   Deleting: ["…", "busy"], Gone: ["✓", "good"], Left: ["»", "dull"],
@@ -21,6 +22,13 @@ const STATES = {
   "prune-skipped": ["·", "dull"], unchanged: ["=", "dull"],
   modified: ["~", "warn"], added: ["+", "good"], extra: ["−", "bad"], same: ["=", "dull"],
 };
+
+// How an object of an operation stands, with what people have decided about it. Nothing says of an object of the last wave that it
+// is done: its wave has passed.
+export function objectState({ hookPhase, overridden }, wave) {
+  if (hookPhase === "Running") return wave?.state === "Passed" ? "Succeeded" : hookPhase;
+  return { Skip: "Skipped", MarkDone: "Marked as done" }[overridden?.what] ?? hookPhase;
+}
 
 export function tone(state) {
   return STATES[state]?.[1] ?? "dull";
@@ -95,6 +103,6 @@ export function objectName(object) {
 
 // A list of terms.
 export function terms(pairs) {
-  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0));
   return h("dl.terms", null, shown.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 }

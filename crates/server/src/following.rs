@@ -97,8 +97,10 @@ pub(crate) async fn follow(
             serving = &mut serving, if applications.is_none() => match serving {
                 Some(serving) => {
                     let metrics = Arc::clone(&metrics);
-                    applications = Some(Following::begin(ServedApplications { serving, metrics }));
-                    sets = queries.sets_now().cloned().map(Following::begin);
+                    let served = queries.sets_now().cloned();
+                    let known = ServedApplications { serving, sets: served.clone(), metrics };
+                    applications = Some(Following::begin(known));
+                    sets = served.map(Following::begin);
                 }
                 None => return,
             },
@@ -154,6 +156,8 @@ trait Served {
 /// Applications; of each also whether its last operation wrote nothing.
 struct ServedApplications {
     serving: Serving,
+    /// What they wait for in progressive syncs, these know.
+    sets: Option<SetServing>,
     metrics: Arc<Metrics>,
 }
 
@@ -165,11 +169,11 @@ impl Served for ServedApplications {
     }
 
     fn all(&self) -> Vec<(AppKey, Self::Line)> {
-        self.serving.all().into_iter().map(|(key, one)| (key, line(&one))).collect()
+        self.serving.all().into_iter().map(|(key, one)| (key, self.line(&one))).collect()
     }
 
     fn one(&self, key: &AppKey) -> Option<Self::Line> {
-        self.serving.application(key).as_deref().map(line)
+        self.serving.application(key).as_deref().map(|one| self.line(one))
     }
 
     fn stands(&self, key: &AppKey, line: Option<&Self::Line>) {
@@ -288,11 +292,14 @@ impl<S: Served> Following<S> {
     }
 }
 
-/// How an application stands, and whether its last operation wrote nothing.
-fn line(application: &Application) -> (ApplicationLine, bool) {
-    let state = application.status.operation_state.as_ref();
-    let sync = state.and_then(|state| state.operation.sync.as_ref());
-    (application.into(), sync.is_some_and(|sync| sync.dry_run))
+impl ServedApplications {
+    /// How an application stands, and whether its last operation wrote nothing.
+    fn line(&self, application: &Application) -> (ApplicationLine, bool) {
+        let state = application.status.operation_state.as_ref();
+        let sync = state.and_then(|state| state.operation.sync.as_ref());
+        let line = ApplicationLine::with_sets(application, self.sets.as_ref());
+        (line, sync.is_some_and(|sync| sync.dry_run))
+    }
 }
 
 fn digest(line: &impl Serialize) -> u64 {

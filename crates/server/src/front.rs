@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::access::{Access, Caller};
 use crate::entrance::{Entrance, Visit};
 use crate::limits::Limits;
+use crate::page;
 use crate::problem::{Code, Problem};
 use crate::rate::Gauge;
 use crate::route::{Asked, Route};
@@ -216,13 +217,16 @@ pub(crate) fn router(front: &Arc<Front>, routes: Vec<Route>) -> Router {
         };
         router = router.route(path, on(filter, answer));
     }
-    let router = crate::page::add(router, front);
+    let router = page::add(router, front);
     let (nowhere, elsewise) = (Arc::clone(front), Arc::clone(front));
     let none = move |request: Request<Body>| async move {
         let counted = nowhere.stranger(Instant::now());
         let missing =
             || Problem::new(Code::NotFound, format!("there is nothing at {}", request.uri().path()));
-        answered(Err(counted.err().unwrap_or_else(missing)))
+        match counted {
+            Ok(()) if page::is_opened(&request) => answered(Ok(page::nowhere())),
+            counted => answered(Err(counted.err().unwrap_or_else(missing))),
+        }
     };
     let other_method = move |request: Request<Body>| async move {
         let counted = elsewise.stranger(Instant::now());

@@ -29,6 +29,8 @@ pub enum Code {
     TooSlow,
     /// The state of things does not allow it.
     Refused,
+    /// It was there, and is not kept any more.
+    Gone,
     /// The body is longer than is taken.
     TooLarge,
     /// The body is no JSON.
@@ -54,6 +56,7 @@ impl Code {
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Refused => StatusCode::CONFLICT,
+            Self::Gone => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooOften => StatusCode::TOO_MANY_REQUESTS,
@@ -75,6 +78,7 @@ impl Code {
             Self::MethodNotAllowed => "use a method that the header Allow names",
             Self::TooSlow => "send the body at once",
             Self::Refused => "change what is in the way, or wait for it, and ask again",
+            Self::Gone => "do without it, and look at what is kept: the thing itself says that",
             Self::TooLarge => "send less",
             Self::NotJson => "send JSON, with `Content-Type: application/json`",
             Self::TooOften => "wait as long as Retry-After says, and ask again",
@@ -142,6 +146,8 @@ impl From<ServiceError> for Problem {
             )
             | ServiceError::Log(LogError::UnknownStream { .. })
             | ServiceError::UnknownOperation { .. } => Code::NotFound,
+            ServiceError::Engine(EngineError::Log(LogError::Compacted { .. }))
+            | ServiceError::Log(LogError::Compacted { .. }) => Code::Gone,
             ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Code::NotReady,
             error => match error.kind() {
                 Kind::BadInput => Code::BadRequest,

@@ -2,6 +2,7 @@
 
 mod applications;
 mod applicationsets;
+mod deletion;
 mod events;
 mod operations;
 mod output;
@@ -43,6 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
     let of_the_service = [
         session::routes(),
         applications::routes(),
+        deletion::routes(),
         applicationsets::routes(),
         operations::routes(),
         output::routes(),

@@ -7,10 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::{automated, operation};
-use tidegate_model::argo::{Application, ApplicationSource, SyncStatusCode, Time};
+use tidegate_applicationset::ownership::set_of;
+use tidegate_model::argo::{
+    Application, ApplicationSource, OperationInitiator, OperationRequest, SyncStatusCode, Time,
+};
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
 use crate::applications::store::AppKey;
+use crate::sets::SetServing;
 
 /// How an application stands, in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -46,6 +50,10 @@ pub struct ApplicationLine {
     pub reconciled_at: Option<Time>,
     /// Somebody has asked for its deletion.
     pub deleting: bool,
+    /// The ApplicationSet of its namespace that answers for it; nothing where none does.
+    pub set: Option<String>,
+    /// What it waits for in the progressive sync of that set, in lists and events; nothing where its turn has come.
+    pub awaits: Option<String>,
 }
 
 /// Where objects go.
@@ -165,7 +173,16 @@ impl From<&Application> for ApplicationLine {
             operation: operation_line(application),
             reconciled_at: status.reconciled_at,
             deleting: application.is_deleting(),
+            set: set_of(application).map(str::to_owned),
+            awaits: None,
         }
+    }
+}
+
+impl ApplicationLine {
+    /// The line of an application, with what it waits for in the progressive sync of its set.
+    pub fn with_sets(application: &Application, sets: Option<&SetServing>) -> Self {
+        Self { awaits: sets.and_then(|sets| sets.awaits(application)), ..application.into() }
     }
 }
 
@@ -191,8 +208,10 @@ pub(crate) fn health(application: &Application) -> HealthStatus {
 }
 
 fn operation_line(application: &Application) -> Option<OperationLine> {
-    let by = |asked: &tidegate_model::argo::OperationInitiator| {
-        if asked.automated { AUTOMATED.to_owned() } else { asked.username.clone() }
+    let by = |asked: &OperationRequest| {
+        let OperationInitiator { automated, username, .. } = &asked.initiated_by;
+        let is_said = !username.is_empty() && operation::cascade(asked).is_some();
+        if *automated && !is_said { AUTOMATED.to_owned() } else { username.clone() }
     };
     let asked = application.operation.as_ref();
     let known = application.status.operation_state.as_ref();
@@ -204,7 +223,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             message: ASKED.to_owned(),
             started_at: None,
             finished_at: None,
-            by: by(&asked.initiated_by),
+            by: by(asked),
         }),
         _ => known.map(|known| OperationLine {
             id: operation::id(&known.operation),
@@ -212,7 +231,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             message: known.message.clone(),
             started_at: Some(known.started_at),
             finished_at: known.finished_at,
-            by: by(&known.operation.initiated_by),
+            by: by(&known.operation),
         }),
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::applications::Serving;
 use crate::clusters::Approach;
 use crate::control::protocol::{Inspected, Reply, Request, Told, Wish};
-use crate::documents::ExplanationDocument;
+use crate::documents::{ExplanationDocument, SummaryDocument};
 use crate::error::{Kind, ServiceError};
 use crate::operations::{self, Listed};
 use crate::sets::{SetServing, shown};
@@ -216,8 +216,8 @@ impl Queries {
             Request::TerminateApplication { name, by } => {
                 self.serving().await?.terminate(&name, by).await.map(|()| Reply::Done)
             }
-            Request::DeleteApplication { name, cascade } => {
-                self.serving().await?.delete(&name, cascade).await.map(|()| Reply::Done)
+            Request::DeleteApplication { name, cascade, by, reason } => {
+                self.serving().await?.delete(&name, cascade, by, reason).await.map(|()| Reply::Done)
             }
             Request::RollbackApplication { name, id, prune, by } => {
                 self.serving().await?.rollback(&name, id, prune, by).await.map(|()| Reply::Done)
@@ -246,8 +246,8 @@ impl Queries {
             Request::RefreshApplicationSet { name } => {
                 self.sets().await?.refresh(&name).await.map(|()| Reply::Done)
             }
-            Request::DeleteApplicationSet { name, orphan, by } => {
-                self.sets().await?.delete(&name, orphan, by).await.map(|()| Reply::Done)
+            Request::DeleteApplicationSet { name, orphan, by, reason } => {
+                self.sets().await?.delete(&name, orphan, by, reason).await.map(|()| Reply::Done)
             }
             Request::SyncWindow { name } => self.serving().await?.window(&name).map(Reply::SyncWindow),
             Request::DeleteSimulated { object } => {
@@ -259,15 +259,24 @@ impl Queries {
         }
     }
 
-    /// Everything recorded about an operation, the number of the first fact, and what is damaged.
+    /// Everything recorded about an operation, the number of the first fact, and what is damaged. Where all facts were
+    /// compacted there are none, and the number is that after the last one.
     pub async fn facts(
         &self,
         operation: OperationId,
     ) -> Result<(Vec<Fact>, u64, Option<String>), ServiceError> {
         let read = move |log: &Log| {
             let damage = damage_of(log, operation);
-            let History { first_sequence, facts, .. } = log.facts_as(operation)?;
-            Ok((facts, first_sequence, damage))
+            match log.facts_as(operation) {
+                Err(why @ LogError::Compacted { .. }) => {
+                    let entry = log.entry_as::<Fact>(operation)?.ok_or(why)?;
+                    Ok((Vec::new(), entry.sequence.saturating_add(1), damage))
+                }
+                history => {
+                    let History { first_sequence, facts, .. } = history?;
+                    Ok((facts, first_sequence, damage))
+                }
+            }
         };
         self.blocking(read).await
     }
@@ -378,7 +387,7 @@ impl Queries {
                 let serving = self.serving_now().filter(|_| view.finished_at.is_none());
                 let waiting = serving.and_then(|serving| serving.waiting(&view.app, operation));
                 let explanation = ExplanationDocument::new(&view, explanation, at_work).while_waits(waiting);
-                Ok(Inspected { operation: view, explanation })
+                Ok(Inspected { operation: view, explanation, kept: None })
             }
             Err(ServiceError::Log(why) | ServiceError::Engine(EngineError::Log(why)))
                 if costs_details(&why) =>
@@ -491,6 +500,7 @@ fn damaged(message: String) -> Warning {
 fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspected {
     let now = SystemClock.now();
     let compacted = matches!(why, LogError::Compacted { .. });
+    let kept = compacted.then(|| SummaryDocument::from(&Listed::whole(summary.clone())));
     let operation = OperationView {
         id: summary.operation,
         app: summary.application.clone(),
@@ -530,7 +540,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
         at: now,
     };
     let explanation = ExplanationDocument::new(&operation, explanation, at_work);
-    Inspected { operation, explanation }
+    Inspected { operation, explanation, kept }
 }
 
 /// How an operation stands according to the log.

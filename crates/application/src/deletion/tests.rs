@@ -1,5 +1,6 @@
 //! What is done next for a deletion, and what is said of it.
 
+use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{HealthState, Rest};
 
 use super::*;
@@ -205,4 +206,42 @@ fn an_approval_counts_that_was_given_since() {
     let again = operation(&application, Cascade::Foreground);
     assert!(is_approved(&application, &again));
     assert!(!is_approved(&application, &OperationRequest::default()), "of another deletion it says nothing");
+}
+
+#[test]
+fn who_asks_for_a_deletion_is_in_the_log_and_comes_back_from_it() {
+    let mut going = application(&[RESOURCES_FINALIZER], true);
+    let at = going.metadata.deletion_timestamp.unwrap();
+    let logged = |going: &Application| {
+        let begun = operation(going, Cascade::Foreground);
+        request(going, &begun, (Destination::Simulated, "shop".to_owned())).unwrap().initiated_by
+    };
+    let when = at.to_string();
+    let nobody = logged(&going);
+    assert_eq!(nobody, format!("deletion of the application, asked for at {when}"));
+    assert_eq!((asked(&nobody), asked_by(&nobody)), (Some(("", Some(when.as_str()))), None));
+    let asker = Asker::new("ann", "no longer\nneeded, asked for at once", at).unwrap();
+    let of_set = asker.with_set("shops", at);
+    let of_this = "ann, by the deletion of the application (no longer needed, asked for at once)";
+    let with_set = "ann, by the deletion of shops (no longer needed, asked for at once)";
+    for (asker, who) in [(&asker, of_this), (&of_set, with_set)] {
+        asker.annotate(&mut going.metadata.annotations);
+        let ann = logged(&going);
+        assert_eq!(ann, format!("{who}, asked for at {when}"));
+        assert_eq!((asked(&ann), asked_by(&ann)), (Some((who, Some(when.as_str()))), Some("ann")));
+    }
+    // One that came to nothing says nothing of a later one.
+    let long_ago = Timestamp::from_millis(at.moment().as_millis() - 3_600_000).into();
+    Asker::new("ann", "", long_ago).unwrap().annotate(&mut going.metadata.annotations);
+    assert_eq!(logged(&going), nobody);
+    // What somebody else has written there is no more than a text, and not without end.
+    let written = format!("{{\"by\": \"{}\", \"at\": \"{when}\"}}", "x".repeat(100_000));
+    going.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), written);
+    assert!(logged(&going).len() < 500);
+    going.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), "ann".to_owned());
+    assert_eq!(logged(&going), nobody);
+    assert_eq!(Asker::new(" \n", "because", at), None);
+    for other in ["ann", "automated", "deletion of the application or so"] {
+        assert_eq!((asked(other), asked_by(other)), (None, None), "{other}");
+    }
 }

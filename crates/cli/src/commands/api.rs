@@ -1,6 +1,7 @@
 //! The page and the HTTP API of `tidegate serve`.
 
 use std::env;
+use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -70,6 +71,17 @@ async fn listen_for_owner(site: &Arc<Site>, printer: &Printer) -> Result<Option<
         "the page is at http://{address}/#token={token} (whoever has this address may do everything: keep it to yourself)"
     ));
     Ok(Some(server))
+}
+
+/// The address of a page that its owner opens with a token, again: on a terminal the line before has scrolled away by the time
+/// that all is served.
+pub fn remind(server: Option<&Server>, printer: &Printer) {
+    if !io::stderr().is_terminal() {
+        return;
+    }
+    if let Some((address, token)) = server.and_then(|server| Some((server.address(), server.token()?))) {
+        printer.note(&format!("the page is at http://{address}/#token={token}"));
+    }
 }
 
 /// Who is to be notified, where somebody is.

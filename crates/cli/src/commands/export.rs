@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_model::StreamKind;
+use tidegate_oplog::{LogError, StreamName};
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::record::Record;
 use tidegate_service::route;
@@ -16,6 +18,10 @@ use crate::output::{Printer, document};
 pub async fn run(args: &ExportArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(args.state.named())?;
     let record = read(&args.id, &state_dir, printer).await?;
+    if record.inspected.kept.is_some() {
+        let stream = StreamName::of(StreamKind::OPERATION, record.inspected.operation.id);
+        printer.warn(&LogError::Compacted { stream }.to_string());
+    }
     let content = match args.format() {
         RecordFormat::Json => document(&record.document(), Format::Json)?,
         RecordFormat::Html => record.page(),

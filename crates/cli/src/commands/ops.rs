@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::Scope;
-use tidegate_model::Override;
-use tidegate_oplog::Retention;
+use tidegate_model::{OperationId, Override, StreamKind};
+use tidegate_oplog::{LogError, Retention, StreamName};
 use tidegate_service::clusters::{Approach, Clusters, Purpose};
 use tidegate_service::control::protocol::{Inspected, Reply, Request, Wish};
 use tidegate_service::documents::filter::Filter;
@@ -120,7 +120,7 @@ async fn show(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
 }
 
 fn show_operation(
-    Inspected { operation, explanation }: &Inspected,
+    Inspected { operation, explanation, kept }: &Inspected,
     output: Format,
     state_dir: &StateDir,
     printer: &Printer,
@@ -132,6 +132,9 @@ fn show_operation(
             printer.value(&document, format)?;
         }
     }
+    if output == Format::Text && kept.is_some() {
+        printer.note(&compacted(operation.id).to_string());
+    }
     if output == Format::Text && explanation.is_left_alone() {
         let way_on = report::way_on(operation.id, operation.paused_by.is_some(), state_dir);
         printer.note(&format!("no process is at work on it; {way_on}"));
@@ -139,10 +142,25 @@ fn show_operation(
     Ok(())
 }
 
+/// Only the line of an operation is kept.
+fn compacted(operation: OperationId) -> LogError {
+    LogError::Compacted { stream: StreamName::of(StreamKind::OPERATION, operation) }
+}
+
 async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(one.state.named())?;
-    let question = |operation| Request::Facts { operation };
-    match route::ask_about(&state_dir, printer, &one.id, question).await? {
+    let mut asked = None;
+    let question = |operation| {
+        asked = Some(operation);
+        Request::Facts { operation }
+    };
+    let reply = route::ask_about(&state_dir, printer, &one.id, question).await?;
+    if let (Reply::Facts { facts, first: 2.., .. }, Some(asked)) = (&reply, asked)
+        && facts.is_empty()
+    {
+        return Err(compacted(asked).into());
+    }
+    match reply {
         Reply::Facts { facts: recorded, first, damage } => {
             if let Some(damage) = damage {
                 printer.warn(&format!("the operation is damaged: {damage}"));

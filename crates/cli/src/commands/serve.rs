@@ -132,6 +132,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     printer.note(&format!(
         "serving {number}{from} on the {destination}; `tidegate app list` shows how they stand"
     ));
+    api::remind(api.as_ref(), printer);
     let signal = tokio::select! {
         signal = signals.next() => signal,
         error = failed(applications.serving(), sets.serving()) => {

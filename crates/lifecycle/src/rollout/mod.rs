@@ -55,5 +55,5 @@ pub use state::{
     Cause, End, Failure, Member, NewTargets, Outcome, Progress, Rollout, Stage, State, StepState, Then, Work,
 };
 pub use status::MemberStatus;
-pub use view::{MemberView, RolloutView, StepStatus, StepView, condition, overdue, view};
+pub use view::{MemberOutcome, MemberView, RolloutView, StepStatus, StepView, condition, overdue, view};
 pub use waiting::{WaitReason, Waiting, waiting};

@@ -105,6 +105,22 @@ pub struct StepView {
     pub passed_at: Option<Timestamp>,
 }
 
+/// What has become of an Application, where Argo CD's words make no difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RolloutOutcome")]
+pub enum MemberOutcome {
+    /// It could not be brought to its target; its status stays Progressing.
+    Failed,
+    /// Its operation has succeeded, and it is not Healthy yet; its status is Progressing.
+    Settling,
+    /// A person goes on without it; its status is Healthy.
+    Skipped,
+    /// It was Pending for too long, and is taken for Healthy.
+    Assumed,
+    /// It has what it had before; its status is Healthy.
+    RolledBack,
+}
+
 /// An Application of the set: one entry of `status.applicationStatus`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -114,6 +130,9 @@ pub struct MemberView {
     pub application: String,
     /// Its status.
     pub status: MemberStatus,
+    /// How it came to that, where the status does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<MemberOutcome>,
     /// The number of its step, from 1; `-1`: none selects it.
     pub step: String,
     /// Why it has that status.
@@ -150,6 +169,7 @@ pub fn view(state: &State) -> Option<RolloutView> {
             .map(|(name, member)| MemberView {
                 application: name.clone(),
                 status: member.status(),
+                outcome: outcome_of(member),
                 step: member.place.step.map_or_else(|| "-1".to_owned(), |step| number(step).to_string()),
                 message: messages::of_member(member),
                 target_revisions: has_or_gets(member).revisions.clone(),
@@ -159,6 +179,17 @@ pub fn view(state: &State) -> Option<RolloutView> {
             })
             .collect(),
     })
+}
+
+fn outcome_of(member: &Member) -> Option<MemberOutcome> {
+    match member.progress {
+        Progress::Failed { .. } => Some(MemberOutcome::Failed),
+        Progress::Settling { .. } => Some(MemberOutcome::Settling),
+        Progress::Skipped(_) => Some(MemberOutcome::Skipped),
+        Progress::Assumed => Some(MemberOutcome::Assumed),
+        Progress::RolledBack { .. } => Some(MemberOutcome::RolledBack),
+        _ => None,
+    }
 }
 
 /// What a member is brought to; of one that was rolled back, what it has again.

@@ -35,6 +35,7 @@ pub(super) static OTHERS: [File; 21] = [
     file!(SCRIPT, "news.js"),
     file!(SCRIPT, "sign-in.js"),
     file!(SCRIPT, "scroll.js"),
+    file!(SCRIPT, "lines.js"),
     file!(SCRIPT, "lists.js"),
     file!(SCRIPT, "fleet.js"),
     file!(SCRIPT, "sets.js"),

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 use tidegate_model::Digest;
 use tokio::time::Instant;
@@ -55,6 +55,21 @@ pub(crate) fn add(mut router: Router, front: &Arc<Front>) -> Router {
         router = router.route(path, get(answer));
     }
     router
+}
+
+/// Whether a person opens an address that leads nowhere, in a browser; programs are answered otherwise.
+pub(crate) fn is_opened(request: &Request<Body>) -> bool {
+    let accepted = request.headers().get_all(header::ACCEPT);
+    let takes_pages = accepted.iter().any(|one| one.to_str().is_ok_and(|one| one.contains("text/html")));
+    takes_pages && request.method() == Method::GET && !request.uri().path().starts_with("/api/")
+}
+
+/// The page, which says itself that there is nothing.
+pub(crate) fn nowhere() -> Response<Body> {
+    let mut answer = shown(&INDEX, "", &HeaderMap::new());
+    *answer.status_mut() = StatusCode::NOT_FOUND;
+    answer.headers_mut().remove(header::ETAG);
+    answer
 }
 
 /// What tells a file from what it was before.

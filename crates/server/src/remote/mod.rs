@@ -122,9 +122,9 @@ impl Remote {
                 (name, "rollback", json!({"id": id, "prune": prune}))
             }
             Request::RefreshApplication { name, hard } => (name, "refresh", json!({"hard": hard})),
-            Request::DeleteApplication { name, cascade } => {
+            Request::DeleteApplication { name, cascade, reason, .. } => {
                 let path = one(&self.key(name).await?, "");
-                let asking = Asking::delete(&path).with("cascade", cascade.as_str());
+                let asking = Asking::delete(&path).with("cascade", cascade.as_str()).with("reason", reason);
                 return self.0.ask::<Value>(asking).await.map(drop);
             }
             _ => return Err(ServiceError::refused("this is asked of a process on this machine only")),

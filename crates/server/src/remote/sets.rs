@@ -92,9 +92,9 @@ impl Remote {
             Request::RefreshApplicationSet { name } => {
                 Asking::post(&self.path(name, "/refresh").await?, json!({}))
             }
-            Request::DeleteApplicationSet { name, orphan, .. } => {
+            Request::DeleteApplicationSet { name, orphan, reason, .. } => {
                 let orphan = if *orphan { "true" } else { "false" };
-                Asking::delete(&self.path(name, "").await?).with("orphan", orphan)
+                Asking::delete(&self.path(name, "").await?).with("orphan", orphan).with("reason", reason)
             }
             _ => return Err(ServiceError::refused("this is asked of a process on this machine only")),
         };

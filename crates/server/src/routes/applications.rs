@@ -96,7 +96,8 @@ struct ListQuery {
 }
 
 async fn list(call: Call<ListQuery>) -> Result<ApplicationPage<ApplicationLine>, Problem> {
-    page(call, "applications", |one| ApplicationLine::from(one)).await
+    let sets = call.site.queries()?.sets_now().cloned();
+    page(call, "applications", |one| ApplicationLine::with_sets(one, sets.as_ref())).await
 }
 
 async fn list_whole(call: Call<ListQuery>) -> Result<ApplicationPage<Application>, Problem> {
@@ -151,12 +152,12 @@ struct ApplicationPage<T> {
 }
 
 /// The name of an application, as it is looked for.
-fn named<Q, B>(call: &Call<Q, B>) -> String {
+pub(super) fn named<Q, B>(call: &Call<Q, B>) -> String {
     format!("{}/{}", call.name("namespace"), call.name("name"))
 }
 
 /// The application of the path, and who serves it.
-async fn one<Q, B>(call: &Call<Q, B>) -> Result<(Serving, Application), Problem> {
+pub(super) async fn one<Q, B>(call: &Call<Q, B>) -> Result<(Serving, Application), Problem> {
     let serving = call.site.queries()?.serving().await?;
     let name = named(call);
     let found = serving
@@ -370,6 +371,8 @@ async fn refresh(call: Call<Nothing, RefreshBody>) -> Result<ApplicationLine, Pr
 struct DeleteQuery {
     /// They go after what they own (`foreground`, if not said), before what they own (`background`), or stay (`orphan`).
     cascade: Cascade,
+    /// Why; may be empty. It is recorded, with who asks.
+    reason: String,
 }
 
 /// What is being deleted, or gone.
@@ -383,6 +386,7 @@ struct Deleted {
 
 async fn remove(call: Call<DeleteQuery>) -> Result<Deleted, Problem> {
     let (serving, _) = one(&call).await?;
-    serving.delete(&named(&call), call.query.cascade).await?;
+    let DeleteQuery { cascade, reason } = &call.query;
+    serving.delete(&named(&call), *cascade, call.by.name.clone(), reason.clone()).await?;
     Ok(Deleted { namespace: call.name("namespace").to_owned(), name: call.name("name").to_owned() })
 }

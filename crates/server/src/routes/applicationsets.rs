@@ -332,6 +332,8 @@ async fn refresh(call: Call<Nothing, EmptyBody>) -> Result<SetExplanation, Probl
 struct DeleteQuery {
     /// They outlive it.
     orphan: bool,
+    /// Why; may be empty. It is recorded, with who asks.
+    reason: String,
 }
 
 /// What is being deleted, or gone.
@@ -345,6 +347,7 @@ struct Deleted {
 
 async fn remove(call: Call<DeleteQuery>) -> Result<Deleted, Problem> {
     let (serving, name, _) = one(&call).await?;
-    serving.delete(&name, call.query.orphan, call.by.name.clone()).await?;
+    let DeleteQuery { orphan, reason } = &call.query;
+    serving.delete(&name, *orphan, call.by.name.clone(), reason.clone()).await?;
     Ok(Deleted { namespace: call.name("namespace").to_owned(), name: call.name("name").to_owned() })
 }

@@ -7,8 +7,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{HookLogView, OperationView, Scope};
-use tidegate_model::{OperationId, OperationPhase, Override, Timestamp};
-use tidegate_oplog::Lookup;
+use tidegate_model::{OperationId, OperationPhase, Override, StreamKind, Timestamp};
+use tidegate_oplog::{LogError, Lookup, StreamName};
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Wish;
 use tidegate_service::documents::events::{self, EventDocument};
@@ -16,6 +16,7 @@ use tidegate_service::documents::facts::{self, FactDocument};
 use tidegate_service::documents::filter::Filter;
 use tidegate_service::documents::record::{Record, RecordDocument};
 use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
+use tidegate_service::error::ServiceError;
 
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
@@ -173,11 +174,14 @@ struct OperationAnswer {
     operation: OperationView,
     /// Whether the process works on it; nothing where that cannot be told.
     at_work: Option<bool>,
+    /// Of one whose facts were compacted, so that it has neither waves nor objects any more: its line, as in the list.
+    kept: Option<SummaryDocument>,
 }
 
 async fn get(call: Call) -> Result<OperationAnswer, Problem> {
     let found = call.site.queries()?.inspect(id(&call)?).await?;
-    Ok(OperationAnswer { operation: found.operation, at_work: found.explanation.at_work })
+    let (operation, at_work) = (found.operation, found.explanation.at_work);
+    Ok(OperationAnswer { operation, at_work, kept: found.kept })
 }
 
 async fn explain(call: Call) -> Result<ExplanationDocument, Problem> {
@@ -250,7 +254,12 @@ struct LogAnswer<'a> {
 
 async fn log(call: Call<LogQuery>) -> Answer {
     let (after, limit) = (call.query.after, pages::limit(call.query.limit)?);
-    let (facts, first, damage) = call.site.queries()?.facts(id(&call)?).await?;
+    let id = id(&call)?;
+    let (facts, first, damage) = call.site.queries()?.facts(id).await?;
+    if facts.is_empty() && first > 1 {
+        let stream = StreamName::of(StreamKind::OPERATION, id);
+        return Err(ServiceError::Log(LogError::Compacted { stream }).into());
+    }
     // What an object is called, the plan says, which is a fact before it.
     let mut items = facts::documents(first, &facts);
     items.retain(|fact| fact.sequence > after);

@@ -198,7 +198,9 @@ impl Actor for ApplicationActor {
                 };
                 drop(reply.send(answer));
             }
-            AppMessage::Delete { cascade, reply } => drop(reply.send(state.remove(cascade).await)),
+            AppMessage::Delete { cascade, by, reason, reply } => {
+                drop(reply.send(state.remove(cascade, &by, &reason).await));
+            }
             AppMessage::Terminate { by, reply } => drop(reply.send(state.terminate(&by).await)),
             AppMessage::Run { operation, asked, tell } => state.run(operation, asked, tell).await,
             AppMessage::TakeBack { operation } => state.take_back_run(operation, state.now()).await,

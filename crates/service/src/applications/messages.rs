@@ -40,7 +40,7 @@ pub(crate) enum SupervisorMessage {
     /// Somebody ends an operation.
     Terminate { key: AppKey, by: String, reply: Answer },
     /// Somebody deletes an application.
-    Delete { key: AppKey, cascade: Cascade, reply: Answer },
+    Delete { key: AppKey, cascade: Cascade, by: String, reason: String, reply: Answer },
     /// Somebody goes back to a sync of the history.
     Rollback { key: AppKey, id: Option<i64>, prune: bool, by: String, reply: Answer },
     /// A progressive sync wants an operation: [`AppMessage::Run`].
@@ -77,7 +77,7 @@ pub(crate) enum AppMessage {
     /// Somebody ends its operation.
     Terminate { by: String, reply: Answer },
     /// Somebody deletes it.
-    Delete { cascade: Cascade, reply: Answer },
+    Delete { cascade: Cascade, by: String, reason: String, reply: Answer },
     /// Somebody goes back to a sync of its history.
     Rollback { id: Option<i64>, prune: bool, by: String, reply: Answer },
     /// A progressive sync wants this operation, whose id was recorded before. It is begun once, however often this comes, and

@@ -105,6 +105,12 @@ impl Serving {
         Ok(AppKey::of(self.only(text)?.as_ref()))
     }
 
+    /// Whether the application that is meant is written down in a file of the folder that is served, which its deletion changes.
+    pub fn is_in_file(&self, text: &str) -> Result<bool, ServiceError> {
+        let application = self.only(text)?;
+        Ok(!self.shared.store.is_shared() && set_of(&application).is_none())
+    }
+
     /// Asks for an operation of the application that is meant. Returns when that is durable.
     pub async fn sync(&self, text: &str, asked: OperationRequest) -> Result<(), ServiceError> {
         let key = self.one(text)?;
@@ -117,10 +123,17 @@ impl Serving {
         self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
     }
 
-    /// Deletes the application that is meant. Returns when that is durable: then it is being deleted, or gone.
-    pub async fn delete(&self, text: &str, cascade: Cascade) -> Result<(), ServiceError> {
+    /// Deletes the application that is meant; who asks for it, and why, is recorded. Returns when that is durable: then it is
+    /// being deleted, or gone.
+    pub async fn delete(
+        &self,
+        text: &str,
+        cascade: Cascade,
+        by: String,
+        reason: String,
+    ) -> Result<(), ServiceError> {
         let key = self.one(text)?;
-        self.request(|reply| SupervisorMessage::Delete { key, cascade, reply }).await
+        self.request(|reply| SupervisorMessage::Delete { key, cascade, by, reason, reply }).await
     }
 
     /// Has the application that is meant go back to a sync of its history. Returns when that is durable.

@@ -281,8 +281,8 @@ impl Actor for Supervisor {
             SupervisorMessage::Terminate { key, by, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Terminate { by, reply });
             }
-            SupervisorMessage::Delete { key, cascade, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Delete { cascade, reply });
+            SupervisorMessage::Delete { key, cascade, by, reason, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Delete { cascade, by, reason, reply });
             }
             SupervisorMessage::Rollback { key, id, prune, by, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Rollback { id, prune, by, reply });

@@ -8,7 +8,7 @@ use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
 use tidegate_model::{Cascade, OperationId, Override, ResourceSelector, Warning};
 
-use crate::documents::ExplanationDocument;
+use crate::documents::{ExplanationDocument, SummaryDocument};
 use crate::lines::WindowLine;
 use crate::operations::Listed;
 use crate::sets::{DeletionPreview, SetExplanation, SetWish};
@@ -100,6 +100,12 @@ pub enum Request {
         /// What becomes of its objects.
         #[serde(default)]
         cascade: Cascade,
+        /// Who wishes; told by the system.
+        #[serde(default)]
+        by: String,
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
     },
     /// That an application go back to a sync of its history.
     RollbackApplication {
@@ -180,6 +186,9 @@ pub enum Request {
         /// Who wishes; told by the system.
         #[serde(default)]
         by: String,
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
     },
     /// That an object of the simulated cluster be deleted.
     DeleteSimulated {
@@ -199,6 +208,7 @@ impl Request {
         match &mut self {
             Self::Wish { by, .. }
             | Self::TerminateApplication { by, .. }
+            | Self::DeleteApplication { by, .. }
             | Self::RollbackApplication { by, .. }
             | Self::WishApplicationSet { by, .. }
             | Self::DeleteApplicationSet { by, .. } => *by = user,
@@ -255,7 +265,7 @@ pub enum Reply {
     Facts {
         /// In order.
         facts: Vec<Fact>,
-        /// Number of the first; more than 1 where older ones were compacted.
+        /// Number of the first, or that after the last where there are none; more than 1 where older ones were compacted.
         #[serde(default = "first_of_all")]
         first: u64,
         /// What is damaged of the operation.
@@ -333,4 +343,7 @@ pub struct Inspected {
     pub operation: OperationView,
     /// Why.
     pub explanation: ExplanationDocument,
+    /// Of one whose facts were all compacted: what the log has kept of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<SummaryDocument>,
 }

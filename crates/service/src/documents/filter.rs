@@ -1,5 +1,6 @@
 //! Which operations of a list are wanted: the same for the command line and the API.
 
+use tidegate_application::deletion::asked_by;
 use tidegate_model::{OperationPhase, Timestamp};
 
 use super::SummaryDocument;
@@ -29,8 +30,13 @@ impl Filter {
             && since.is_none_or(|since| one.started_at >= since)
             && until.is_none_or(|until| one.started_at < until)
             && revision.as_ref().is_none_or(begins_like)
-            && by.as_ref().is_none_or(|by| one.initiated_by.as_ref() == Some(by))
+            && by.as_ref().is_none_or(|by| one.initiated_by.as_deref().is_some_and(|is| is_by(is, by)))
     }
+}
+
+/// Who deletes something is named with what that was.
+fn is_by(initiated_by: &str, by: &str) -> bool {
+    initiated_by == by || asked_by(initiated_by) == Some(by)
 }
 
 #[cfg(test)]
@@ -86,5 +92,14 @@ mod tests {
         assert!(none().takes(&earlier));
         assert!(!Filter { revision: text(""), ..none() }.takes(&earlier));
         assert!(!Filter { by: text(""), ..none() }.takes(&earlier));
+    }
+
+    #[test]
+    fn who_has_deleted_something_is_found_by_name() {
+        let wanted = |by: &str| Filter { by: Some(by.to_owned()), ..Filter::default() };
+        let deleted = one("", "ann, by the deletion of shops, asked for at 2026-11-21T09:30:00Z");
+        assert!(wanted("ann").takes(&deleted) && !wanted("an").takes(&deleted));
+        let by_nobody = one("", "deletion of the application, asked for at 2026-11-21T09:30:00Z");
+        assert!(!wanted("ann").takes(&by_nobody) && !wanted("deletion").takes(&by_nobody));
     }
 }

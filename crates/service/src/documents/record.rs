@@ -1,6 +1,7 @@
 //! All that is known of one operation, in one piece, for whoever keeps it beside an incident or a change request: as JSON for
 //! programs, and as a page for people that needs nothing else.
 
+mod logs;
 mod markup;
 mod objects;
 mod page;
@@ -14,10 +15,12 @@ use serde_json::Value;
 use tidegate_lifecycle::operation::{Fact, OperationView};
 use tidegate_model::{Plan, Timestamp};
 
-use super::ExplanationDocument;
 use super::facts::{self, FactDocument};
 use super::plan::{self, PlanDocument};
+use super::{ExplanationDocument, SummaryDocument};
 use crate::control::protocol::Inspected;
+
+pub use logs::AttemptLog;
 
 /// What the document is called in its field `record`; a reader tells from it what to expect.
 const RECORD: &str = "tidegate.dev/operation/v1";
@@ -60,8 +63,12 @@ pub struct RecordDocument<'a> {
     plan: Option<PlanDocument<'a>>,
     /// Everything that was recorded, as `ops log` prints it.
     facts: Vec<FactDocument<'a>>,
+    /// What the containers of failed hooks wrote last, in every attempt.
+    logs: Vec<AttemptLog>,
     /// How many older facts are not kept any more.
     compacted: u64,
+    /// Of an operation whose facts were all compacted: its line, as `ops list` prints it.
+    kept: Option<&'a SummaryDocument>,
     /// What is damaged of it.
     damage: Option<&'a str>,
 }
@@ -80,7 +87,9 @@ impl Record {
             request: facts.iter().find(|fact| fact.kind == "accepted").map(|fact| fact.details.clone()),
             plan: self.plan().map(|made| plan::of(made, &[])),
             facts,
+            logs: logs::logs(&self.facts),
             compacted: self.first.saturating_sub(1),
+            kept: self.inspected.kept.as_ref(),
             damage: self.damage.as_deref(),
         }
     }

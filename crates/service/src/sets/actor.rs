@@ -231,7 +231,9 @@ impl Actor for ApplicationSetActor {
             }
             SetMessage::Wish { wish, by, why, reply } => drop(reply.send(state.wish(wish, by, why).await)),
             SetMessage::Explain { reply } => drop(reply.send(state.explained().await)),
-            SetMessage::Delete { orphan, by, reply } => drop(reply.send(state.remove(orphan, &by).await)),
+            SetMessage::Delete { orphan, by, reason, reply } => {
+                drop(reply.send(state.remove(orphan, &by, &reason).await));
+            }
             SetMessage::Gone { reply } => {
                 state.gone().await;
                 state.told().await;

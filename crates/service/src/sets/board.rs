@@ -65,6 +65,11 @@ impl SetBoard {
         self.open().entry(key.clone()).or_default().waiting = waiting;
     }
 
+    /// What the current step of its progressive sync waits for.
+    pub fn waiting(&self, key: &AppKey) -> Option<Waiting> {
+        self.open().get(key)?.waiting
+    }
+
     /// What is measured of each.
     pub fn courses(&self) -> Vec<(AppKey, SetCourse)> {
         let course = |one: &Course| SetCourse { waiting: one.waiting, looks: one.looks.counted() };

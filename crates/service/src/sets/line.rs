@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_application::credentials::text_without_credentials;
+use tidegate_lifecycle::rollout::{WaitReason, Waiting};
 use tidegate_model::HealthStatus;
-use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, Time};
+use tidegate_model::argo::{
+    ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition, MemberStatus, Time,
+};
 
 /// How an ApplicationSet stands, in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -67,6 +70,29 @@ impl From<&ApplicationSet> for SetLine {
     }
 }
 
+/// What an Application of a set waits for in its progressive sync, of which the current step waits for something itself.
+pub(super) fn awaits(set: &ApplicationSet, current: Option<Waiting>, application: &str) -> Option<String> {
+    let of_it = set.status.application_status.iter().find(|one| one.application == application)?;
+    let progresses = |one: &ApplicationSetApplicationStatus| {
+        let progress = set.status.conditions.iter().find(|one| one.kind == "RolloutProgressing");
+        one.status == MemberStatus::Waiting && progress.is_some_and(|progress| progress.status == "True")
+    };
+    let step: u32 = of_it.step.parse().ok().filter(|_| progresses(of_it))?;
+    let name = &set.metadata.name;
+    let waits = format!("waits for step {step} of {name}");
+    Some(match current {
+        Some(current) if current.step == step => match current.reason {
+            WaitReason::Approval | WaitReason::Gate | WaitReason::Soak | WaitReason::Paused => {
+                format!("{waits}: {}", current.reason)
+            }
+            WaitReason::Manual => format!("waits in step {step} of {name} until somebody syncs it"),
+            _ => format!("waits for its turn in step {step} of {name}"),
+        },
+        Some(current) => format!("{waits}; step {} waits for: {}", current.step, current.reason),
+        None => waits,
+    })
+}
+
 fn rollout(set: &ApplicationSet, condition: &ApplicationSetCondition) -> RolloutLine {
     let mut members = BTreeMap::<String, u32>::new();
     for member in &set.status.application_status {
@@ -78,5 +104,47 @@ fn rollout(set: &ApplicationSet, condition: &ApplicationSetCondition) -> Rollout
         message: condition.message.clone(),
         since: condition.last_transition_time,
         members,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+mod tests {
+    use serde_json::json;
+    use tidegate_model::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn an_application_that_waits_says_for_which_step_and_why_that_does_not_begin() {
+        let set: ApplicationSet = serde_json::from_value(json!({
+            "metadata": {"name": "shops"},
+            "status": {
+                "conditions": [{"type": "RolloutProgressing", "status": "True", "reason": "", "message": ""}],
+                "applicationStatus": [
+                    {"application": "one", "status": "Healthy", "step": "1", "message": ""},
+                    {"application": "two", "status": "Waiting", "step": "2", "message": ""},
+                    {"application": "left", "status": "Waiting", "step": "-1", "message": ""},
+                ],
+            },
+        }))
+        .unwrap();
+        let at = |step, reason| Some(Waiting { step, reason, since: Timestamp::default() });
+        let two = |current| awaits(&set, current, "two");
+        for (current, expected) in [
+            (at(2, WaitReason::Approval), "waits for step 2 of shops: approval"),
+            (at(2, WaitReason::Sync), "waits for its turn in step 2 of shops"),
+            (at(2, WaitReason::Manual), "waits in step 2 of shops until somebody syncs it"),
+            (at(1, WaitReason::Health), "waits for step 2 of shops; step 1 waits for: health"),
+            (None, "waits for step 2 of shops"),
+        ] {
+            assert_eq!(two(current).as_deref(), Some(expected));
+        }
+        for other in ["one", "left", "nobody"] {
+            assert_eq!(awaits(&set, None, other), None, "{other}");
+        }
+        let mut over = set.clone();
+        over.status.conditions[0].status = "False".to_owned();
+        assert_eq!(awaits(&over, None, "two"), None, "a rollout that is over brings it nowhere");
     }
 }

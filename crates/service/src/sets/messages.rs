@@ -54,7 +54,7 @@ pub(crate) enum SetMessage {
     /// Somebody asks where it stands.
     Explain { reply: RpcReplyPort<SetExplanation> },
     /// Somebody deletes it.
-    Delete { orphan: bool, by: String, reply: Answer },
+    Delete { orphan: bool, by: String, reason: String, reply: Answer },
     /// It is written down nowhere any more. Answered when nothing is at work for it.
     Gone { reply: RpcReplyPort<()> },
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ractor::{ActorRef, ActorStatus, RpcReplyPort};
-use tidegate_applicationset::ownership::members;
+use tidegate_applicationset::ownership::{members, set_of};
 use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::preview::{self, DeletionPreview};
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
@@ -11,6 +11,7 @@ use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{FoundSets, SetBoard, SetCourse};
+use super::line::awaits;
 use super::messages::{Answer, SetMessage, SetSupervisorMessage};
 use super::wishes::{SetExplanation, SetWish};
 use crate::applications::Serving;
@@ -68,6 +69,14 @@ impl SetServing {
         self.board.courses()
     }
 
+    /// What an Application waits for in the progressive sync of its set, in words; nothing where there is none, and where its
+    /// turn has come.
+    pub fn awaits(&self, application: &Application) -> Option<String> {
+        let namespace = application.metadata.home().to_owned();
+        let key = AppKey { namespace, name: set_of(application)?.to_owned() };
+        awaits(self.board.get(&key)?.as_ref(), self.board.waiting(&key), &application.metadata.name)
+    }
+
     /// The sets that change from now on, those that go included. Whoever is too slow is told so.
     pub fn changes(&self) -> broadcast::Receiver<AppKey> {
         self.board.changes()
@@ -102,10 +111,16 @@ impl SetServing {
         self.request(text, |reply| SetMessage::Refresh { reply }).await
     }
 
-    /// Deletes the set that is meant, and its Applications unless they are to outlive it. Returns when that is durable: then
-    /// it is being deleted, or gone.
-    pub async fn delete(&self, text: &str, orphan: bool, by: String) -> Result<(), ServiceError> {
-        self.request(text, |reply| SetMessage::Delete { orphan, by, reply }).await
+    /// Deletes the set that is meant, and its Applications unless they are to outlive it; who asks for it, and why, is recorded.
+    /// Returns when that is durable: then it is being deleted, or gone.
+    pub async fn delete(
+        &self,
+        text: &str,
+        orphan: bool,
+        by: String,
+        reason: String,
+    ) -> Result<(), ServiceError> {
+        self.request(text, |reply| SetMessage::Delete { orphan, by, reason, reply }).await
     }
 
     /// In which order the Applications of the set that is meant would be deleted with it, and what would stay. Nothing is

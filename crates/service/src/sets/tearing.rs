@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_application::deletion::HELD;
+use tidegate_application::deletion::{Asker, HELD};
 use tidegate_application::operation;
 use tidegate_applicationset::deletion::{Deletion, Orphaned};
 use tidegate_executor::{Post, SummaryOf, Work};
@@ -20,18 +20,38 @@ use crate::applications::store::AppKey;
 
 /// What is to be done before Applications are deleted, by their names.
 #[derive(Clone, Default)]
-pub(crate) struct Deletions(Arc<Mutex<BTreeMap<String, Orphaned>>>);
+pub(crate) struct Deletions(Arc<Mutex<Wanted>>);
+
+#[derive(Default)]
+struct Wanted {
+    before: BTreeMap<String, Orphaned>,
+    /// Who has deleted the set with which they go.
+    asker: Option<Asker>,
+}
 
 impl Deletions {
-    /// These are to be deleted now.
-    pub fn set<'a>(&self, deletions: impl IntoIterator<Item = &'a Deletion>) {
+    /// These are to be deleted now, as somebody has asked who deletes the set with which they go.
+    pub fn set<'a>(&self, deletions: impl IntoIterator<Item = &'a Deletion>, asker: Option<Asker>) {
         let before = |one: &Deletion| Some((one.application.metadata.name.clone(), one.before.clone()?));
-        let all = deletions.into_iter().filter_map(before).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        let before = deletions.into_iter().filter_map(before).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Wanted { before, asker };
     }
 
-    fn before(&self, name: &str) -> Option<Orphaned> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    /// The Application as it is to be before it is deleted; nothing where it is so.
+    fn before(&self, live: &Application, set: &str, now: Timestamp) -> Option<Application> {
+        let wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = live.clone();
+        let metadata = &mut before.metadata;
+        let orphaned = wanted.before.get(&metadata.name);
+        if let Some(orphaned) = orphaned.filter(|orphaned| metadata.finalizers != orphaned.finalizers) {
+            let application = &metadata.name;
+            tracing::info!(application, why = orphaned.why, "its objects stay when it is deleted");
+            metadata.finalizers.clone_from(&orphaned.finalizers);
+        }
+        if let Some(asker) = wanted.asker.as_ref().filter(|_| !live.is_deleting()) {
+            asker.with_set(set, now.into()).annotate(&mut metadata.annotations);
+        }
+        (before != *live).then_some(before)
     }
 }
 
@@ -76,12 +96,12 @@ impl Work for Tearing {
         })
     }
 
-    fn carry_out(&mut self, _: &State, command: Command, _: Timestamp, post: Post<OrderedDeletion>) {
+    fn carry_out(&mut self, _: &State, command: Command, now: Timestamp, post: Post<OrderedDeletion>) {
         let (parts, about, to) = (self.parts.clone(), command.subject(), post.clone());
         post.spawn(async move {
             let (name, uid, found) = match command {
                 Command::Delete { member, uid } => {
-                    let found = delete(&parts, &member, &uid).await;
+                    let found = delete(&parts, &member, &uid, now).await;
                     (member, uid, found)
                 }
                 Command::Look { member: name, uid } => {
@@ -132,17 +152,12 @@ fn seen(found: store::Found) -> Found {
 }
 
 /// Deletes an Application. One whose objects are to stay has no finalizer that deletes them by then.
-async fn delete(parts: &TearingParts, name: &str, uid: &str) -> Result<Found, String> {
+async fn delete(parts: &TearingParts, name: &str, uid: &str, now: Timestamp) -> Result<Found, String> {
     let key = member(&parts.set, name);
     // One that others have deleted waits for its turn, and what is done before is done all the same.
     let is_untouched = |live: &Application| !live.is_deleting() || parts.shared.turns.awaited(live).is_some();
     let live = parts.shared.board.get(&key).filter(|live| live.metadata.uid == uid && is_untouched(live));
-    if let (Some(live), Some(orphaned)) = (live, parts.deletions.before(name))
-        && live.metadata.finalizers != orphaned.finalizers
-    {
-        tracing::info!(application = %key, why = orphaned.why, "its objects stay when it is deleted");
-        let mut application = live.as_ref().clone();
-        application.metadata.finalizers = orphaned.finalizers;
+    if let Some(application) = live.and_then(|live| parts.deletions.before(&live, &parts.set.name, now)) {
         match parts.store.update(&application).await.map_err(|error| error.to_string())? {
             Written::Done => {}
             Written::Outdated(why) => return Err(why),

@@ -97,7 +97,7 @@ impl Scenario {
             Self::Delete(_) => {
                 // Whoever got no answer asks again.
                 while world.apps().join("fleet.yaml").exists() {
-                    if life.sets().delete("fleet", false, "tester".to_owned()).await.is_err() {
+                    if life.sets().delete("fleet", false, "tester".to_owned(), String::new()).await.is_err() {
                         tokio::time::sleep(Duration::from_secs(1)).await;
                     }
                 }

@@ -27,7 +27,12 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
             args.name
         )));
     }
-    let request = Request::DeleteApplication { name: args.name.clone(), cascade };
+    let request = Request::DeleteApplication {
+        name: args.name.clone(),
+        cascade,
+        by: String::new(),
+        reason: String::new(),
+    };
     desk.tell(&request).await?;
     if args.end.is_async {
         return Ok(Ended::Done);

@@ -41,8 +41,12 @@ pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
         }
         return Err(CliError::usage(format!("nothing was done; say --yes to delete ApplicationSet {name}")));
     }
-    let request =
-        Request::DeleteApplicationSet { name: full_name(&known), orphan: args.orphan, by: String::new() };
+    let request = Request::DeleteApplicationSet {
+        name: full_name(&known),
+        orphan: args.orphan,
+        by: String::new(),
+        reason: String::new(),
+    };
     desk::tell(&desk, &request).await?;
     if args.is_async {
         return Ok(Ended::Done);

@@ -1,7 +1,7 @@
 //! What is due for the deletion of an application.
 
 use ractor::ActorRef;
-use tidegate_application::deletion::{self, Next, is_own_finalizer};
+use tidegate_application::deletion::{self, Asker, Next, is_own_finalizer};
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::refresh::{self, Level, REFRESH_ANNOTATION};
 use tidegate_executor::EngineError;
@@ -14,7 +14,7 @@ use crate::applications::recorded;
 
 impl AppState {
     /// Somebody deletes it. What is answered with a yes is durable.
-    pub(super) async fn remove(&mut self, cascade: Cascade) -> Result<(), String> {
+    pub(super) async fn remove(&mut self, cascade: Cascade, by: &str, reason: &str) -> Result<(), String> {
         if deletion::is_under_way(&self.application, cascade) {
             return Ok(());
         }
@@ -27,7 +27,11 @@ impl AppState {
         }
         let mut removed = self.application.clone();
         removed.metadata.finalizers = deletion::finalizers(&self.application, cascade);
-        removed.metadata.deletion_timestamp = Some(self.now().into());
+        let now = self.now().into();
+        removed.metadata.deletion_timestamp = Some(now);
+        if let Some(asker) = Asker::new(by, reason, now) {
+            asker.annotate(&mut removed.metadata.annotations);
+        }
         self.shared.store.delete(&removed).await.map_err(|error| error.to_string())?;
         // A cluster tells of its own time, and of what it keeps.
         if !self.shared.store.is_shared() {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use tidegate_application::deletion::cascade;
 use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{Application, ObjectMeta, Time};
 use tokio::sync::watch;
 use uuid::{NoContext, Uuid};
@@ -173,6 +174,9 @@ impl Generated {
     pub fn delete_as(&self, application: &Application) -> Result<(), ServiceError> {
         self.change(application, |there| {
             there.metadata.finalizers.clone_from(&application.metadata.finalizers);
+            if let Some(asker) = application.annotation(DELETION_REQUESTED_BY) {
+                there.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), asker.to_owned());
+            }
             there.metadata.deletion_timestamp.get_or_insert(now());
         })
     }

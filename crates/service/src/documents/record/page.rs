@@ -3,15 +3,18 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
-use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView};
-use tidegate_model::{OperationPhase, ResourceResult, SyncRequest, Timestamp, format_duration};
+use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView, WaveView};
+use tidegate_model::{OperationPhase, Override, ResourceResult, SyncRequest, Timestamp, format_duration};
 
 use super::Record;
+use super::logs::{AttemptLog, logs};
 use super::markup::Markup;
 use super::picture::{self, Level};
-use super::story::Story;
+use super::story::{Line, Story};
 use crate::documents::facts;
 
+/// Why there is no more of an operation than its line.
+const COMPACTED: &str = "Its details were compacted: as many of the newest operations of an application keep them as --history says, ten if it is not said.";
 const STYLE: &str = include_str!("style.css");
 
 /// The page.
@@ -28,7 +31,7 @@ pub fn of(record: &Record) -> String {
         waves(operation, until),
         timeline(&story, until),
         results(operation),
-        logs(&operation.hook_logs),
+        hook_logs(record),
         findings(operation),
         recorded(record),
         footer(record),
@@ -93,20 +96,30 @@ fn terms(record: &Record) -> Markup {
     });
     let ended = operation.finished_at;
     let said = |text: Option<String>| text.unwrap_or_default();
+    // Of one whose facts are not kept any more.
+    let kept = record.inspected.kept.as_ref();
+    let or_kept = |word: String, kept: Option<&String>| match kept {
+        Some(kept) if word.is_empty() => kept.clone(),
+        _ => word,
+    };
     let of_request = |word: fn(&SyncRequest) -> String| request.map(word).unwrap_or_default();
+    let by = of_request(|request| request.initiated_by.clone());
+    let revision = of_request(|request| request.revision.clone());
+    let cluster = of_request(|request| request.destination.to_string());
+    let attempts = operation.retry_count.saturating_add(1).to_string();
     let rules = operation.health_rules.as_ref();
     list([
         ("Id", operation.id.to_string()),
-        ("Asked for by", of_request(|request| request.initiated_by.clone())),
-        ("Revision", of_request(|request| request.revision.clone())),
+        ("Asked for by", or_kept(by, kept.and_then(|kept| kept.initiated_by.as_ref()))),
+        ("Revision", or_kept(revision, kept.and_then(|kept| kept.revision.as_ref()))),
         ("From", of_request(|request| request.sources.join(", "))),
-        ("Cluster", of_request(|request| request.destination.to_string())),
+        ("Cluster", or_kept(cluster, kept.and_then(|kept| kept.destination.as_ref()))),
         ("Namespace", of_request(|request| request.namespace.clone())),
         ("Options", of_request(options)),
         ("Began", operation.started_at.to_string()),
         ("Ended", said(ended.map(|at| at.to_string()))),
         ("Took", said(ended.map(|at| format_duration(at.since(operation.started_at))))),
-        ("Attempts", operation.retry_count.saturating_add(1).to_string()),
+        ("Attempts", if kept.is_some() { String::new() } else { attempts }),
         ("Held by", said(operation.paused_by.clone())),
         ("Health rules", said(rules.map(|rules| rules.digest.clone()))),
     ])
@@ -156,7 +169,7 @@ fn waves(operation: &OperationView, until: Timestamp) -> Markup {
             &wave.phase.to_string(),
             &wave.wave.to_string(),
             &wave.state,
-            &format!("{} of {}", wave.done, wave.tasks),
+            &done(wave, operation),
             &opened.unwrap_or_default(),
             &took.unwrap_or_default(),
         ])
@@ -171,7 +184,8 @@ fn timeline(story: &Story, until: Timestamp) -> Markup {
     let (lines, left) = picture::chosen(story);
     let left =
         (left > 0).then(|| format!("{left} objects that took less time and met with nothing are not drawn."));
-    let rows = lines.iter().filter(|(_, line)| !line.spans.is_empty()).map(|(level, line)| {
+    let is_told = |line: &Line| !line.spans.is_empty() || !line.marks.is_empty();
+    let rows = lines.iter().filter(|(_, line)| is_told(line)).map(|(level, line)| {
         let class = match level {
             Level::Operation => "",
             Level::Wave => "wave",
@@ -191,7 +205,10 @@ fn timeline(story: &Story, until: Timestamp) -> Markup {
             line.state(),
             line.why(),
         ];
-        Markup::element("tr", &[], std::iter::once(name).chain(rest.map(|cell| Markup::of("td", cell))))
+        let moments = line.marks.iter().map(|mark| Markup::of("div", &format!("{}: {}", mark.at, mark.text)));
+        let moments = Markup::element("td", &[], moments);
+        let cells = rest.map(|cell| Markup::of("td", cell)).into_iter().chain([moments]);
+        Markup::element("tr", &[], std::iter::once(name).chain(cells))
     });
     Markup::all([
         Markup::of("h2", "Timeline"),
@@ -202,13 +219,32 @@ fn timeline(story: &Story, until: Timestamp) -> Markup {
             "Green: well. Blue: at work. Yellow, with a line through it: waits. Red: failed. Orange: missing.",
         ),
         Markup::all(left.iter().map(|words| Markup::classed("p", "quiet", words))),
-        table(["What", "Began", "Took", "Waited", "Attempts", "State", "Why"], rows),
+        table(["What", "Began", "Took", "Waited", "Attempts", "State", "Why", "Moments"], rows),
     ])
 }
 
 fn object((kind, namespace, name): (&str, &str, &str)) -> String {
     let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
     format!("{kind} {namespace}{name}")
+}
+
+/// How an object stands, with what people have decided about it.
+fn state(one: &ResourceResult) -> String {
+    match (one.hook_phase, one.overridden.as_ref().map(|overridden| overridden.what)) {
+        (None, _) => String::new(),
+        (Some(phase), Some(Override::Skip)) if phase.is_completed() => "Skipped".to_owned(),
+        (Some(phase), Some(Override::MarkDone)) if phase.is_completed() => "Marked as done".to_owned(),
+        (Some(phase), _) => phase.to_string(),
+    }
+}
+
+/// How much of a wave is done, and how much of it was skipped.
+fn done(wave: &WaveView, operation: &OperationView) -> String {
+    let of_wave =
+        operation.resources.iter().filter(|one| (one.sync_phase, one.wave) == (wave.phase, wave.wave));
+    let skipped = u32::try_from(of_wave.filter(|one| state(one) == "Skipped").count()).unwrap_or(u32::MAX);
+    let done = format!("{} of {}", wave.done.saturating_sub(skipped), wave.tasks);
+    if skipped > 0 { format!("{done}, {skipped} skipped") } else { done }
 }
 
 fn results(operation: &OperationView) -> Markup {
@@ -218,6 +254,16 @@ fn results(operation: &OperationView) -> Markup {
     let rows = operation.resources.iter().map(|one| {
         let ResourceResult { kind, namespace, name, message, reason, warnings, .. } = one;
         let hook = if one.hook_type.is_some() { "hook " } else { "" };
+        let has_passed = |wave: &&WaveView| {
+            (wave.phase, wave.wave) == (one.sync_phase, one.wave) && wave.state == "Passed"
+        };
+        // Nothing says of an object of the last wave that it is done: its wave has passed.
+        let shown = match one.hook_phase {
+            Some(OperationPhase::Running) if operation.waves.iter().any(|wave| has_passed(&wave)) => {
+                OperationPhase::Succeeded.to_string()
+            }
+            _ => state(one),
+        };
         let words: Vec<&str> = [message, reason]
             .into_iter()
             .chain(warnings)
@@ -229,7 +275,7 @@ fn results(operation: &OperationView) -> Markup {
             &one.wave.to_string(),
             &format!("{hook}{}", object((kind, namespace, name))),
             &one.status.map(|status| status.to_string()).unwrap_or_default(),
-            &one.hook_phase.map(|phase| phase.to_string()).unwrap_or_default(),
+            &shown,
             &words.join("; "),
         ])
     });
@@ -239,14 +285,24 @@ fn results(operation: &OperationView) -> Markup {
     ])
 }
 
-fn logs(logs: &[HookLogView]) -> Markup {
-    let each = logs.iter().map(|log| {
+fn hook_logs(record: &Record) -> Markup {
+    let operation = &record.inspected.operation;
+    let of_attempts = logs(&record.facts);
+    let heading = |log: &HookLogView| {
         let hook = object((&log.kind, &log.namespace, &log.name));
-        Markup::all([
-            Markup::of("h3", &format!("{hook}: pod {}, container {}", log.pod, log.container)),
-            Markup::of("pre", &log.text),
-        ])
+        format!("{hook}: pod {}, container {}", log.pod, log.container)
+    };
+    let markup = |heading: String, log: &HookLogView| {
+        Markup::all([Markup::of("h3", &heading), Markup::of("pre", &log.text)])
+    };
+    let is_one = operation.retry_count == 0;
+    let each = of_attempts.iter().map(|AttemptLog { attempt, log }| {
+        let attempt = if is_one { String::new() } else { format!(" (attempt {attempt})") };
+        markup(format!("{}{attempt}", heading(log)), log)
     });
+    // Where older facts are not kept any more, how it stands still says what was written last.
+    let newest = operation.hook_logs.iter().filter(|_| of_attempts.is_empty());
+    let each = each.chain(newest.map(|log| markup(heading(log), log)));
     titled("Logs of failed hooks", each.collect())
 }
 
@@ -275,8 +331,10 @@ fn recorded(record: &Record) -> Markup {
         let at = fact.at.map(|at| at.to_string()).unwrap_or_default();
         cells([&fact.sequence.to_string(), &at, &fact.text])
     });
-    let none =
-        documents.is_empty().then(|| Markup::classed("p", "quiet", "Its details are not kept any more."));
+    let none = documents.is_empty().then(|| {
+        let why = if record.inspected.kept.is_some() { COMPACTED } else { "Nothing can be read." };
+        Markup::classed("p", "quiet", why)
+    });
     Markup::all([
         Markup::of("h2", "What was recorded"),
         Markup::all(note.iter().map(|words| Markup::classed("p", "quiet", words))),

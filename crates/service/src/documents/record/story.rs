@@ -59,6 +59,8 @@ pub struct Line {
     pub label: String,
     pub spans: Vec<Span>,
     pub marks: Vec<Mark>,
+    /// How it has ended, where its last span does not say so.
+    pub outcome: Option<String>,
 }
 
 impl Line {
@@ -79,6 +81,7 @@ impl Line {
 
     pub fn begin(&mut self, span: Span) {
         self.end(span.from);
+        self.outcome = None;
         self.spans.push(span);
     }
 
@@ -97,8 +100,11 @@ impl Line {
         waits.map(|span| span.to.unwrap_or(now).since(span.from)).sum()
     }
 
-    /// How it stood last.
+    /// How it has ended, or how it stood last.
     pub fn state(&self) -> &str {
+        if let Some(outcome) = &self.outcome {
+            return outcome;
+        }
         self.spans.last().map(|span| span.state.as_str()).unwrap_or_default()
     }
 
@@ -234,9 +240,13 @@ impl Story {
         Span { from: self.at, to: None, state: state.into(), tone, why: why.into(), attempt: self.attempt }
     }
 
-    pub(super) fn end_all(&mut self) {
+    /// All lines end; a wave that is at work has this outcome.
+    pub(super) fn end_all(&mut self, outcome: &str) {
         let at = self.at;
         for wave in &mut self.waves {
+            if wave.line.open().is_some() {
+                wave.line.outcome = Some(outcome.to_owned());
+            }
             wave.line.end(at);
             wave.objects.iter_mut().for_each(|line| line.end(at));
         }

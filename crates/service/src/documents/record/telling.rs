@@ -34,7 +34,7 @@ impl Story {
             Fact::AttemptFailed { message, .. } => {
                 self.failure.clone_from(message);
                 self.operation.mark(at, format!("attempt {} failed: {message}", self.attempt), Tone::Bad);
-                self.end_all();
+                self.end_all("Failed");
             }
             Fact::RetryStarted { attempt, .. } | Fact::RetryPlansAnew { attempt, .. } => {
                 self.attempt = *attempt;
@@ -43,8 +43,9 @@ impl Story {
             }
             Fact::Finished { phase, message, .. } => {
                 self.is_over = true;
-                self.end_all();
+                self.end_all(if *phase == OperationPhase::Succeeded { "Passed" } else { "Stopped" });
                 self.operation.end(at);
+                self.operation.outcome = Some(phase.to_string());
                 self.operation.mark(at, format!("{phase}: {message}"), tone_of(*phase));
             }
             _ => self.said(fact),
@@ -113,7 +114,10 @@ impl Story {
         let span = self.span(name.clone(), tone, why);
         if let Some(wave) = self.wave() {
             match to {
-                Stage::Wave { step: WaveStep::Passed, .. } => wave.line.mark(at, "passed", Tone::Good),
+                Stage::Wave { step: WaveStep::Passed, .. } => {
+                    wave.line.mark(at, "passed", Tone::Good);
+                    wave.line.outcome = Some(WaveStep::Passed.name().to_owned());
+                }
                 _ => wave.line.begin(span.clone()),
             }
         }

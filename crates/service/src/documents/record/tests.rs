@@ -226,7 +226,7 @@ fn record(word: &str) -> Record {
         at: at(80),
     };
     let explanation = ExplanationDocument::new(&operation, explanation, Some(false));
-    let inspected = Inspected { operation, explanation };
+    let inspected = Inspected { operation, explanation, kept: None };
     Record { inspected, facts: facts(word), first: 1, damage: Some(text()), at: at(80) }
 }
 
@@ -263,6 +263,12 @@ fn the_story_has_real_durations_waits_with_their_reasons_and_all_attempts() {
     assert_eq!(
         spans,
         [("Applied", Tone::Busy, 7), ("Degraded", Tone::Bad, 10), ("Succeeded", Tone::Busy, 4)]
+    );
+
+    // How each has ended, and not the step it was at last.
+    assert_eq!(
+        [first.line.state(), second.line.state(), story.operation.state()],
+        ["Passed", "Passed", "Succeeded"]
     );
 
     // The operation waited for the gate, and for its second attempt, also while somebody held it.
@@ -395,4 +401,20 @@ fn the_document_has_request_plan_facts_and_how_it_ended() {
     assert_eq!((&facts[0]["kind"], &facts[26]["kind"]), (&"accepted".into(), &"finished".into()));
     assert_eq!(facts[9]["details"]["by"], "shop");
     assert_eq!((&document["compacted"], &document["damage"]), (&0.into(), &"shop".into()));
+}
+
+#[test]
+fn the_logs_of_every_attempt_are_told() {
+    let mut facts = facts("first");
+    let end = facts.pop().unwrap();
+    let log = |text: &str| HookLog { pod: "p".to_owned(), container: "c".to_owned(), text: text.to_owned() };
+    for text in ["second, not whole", "second"] {
+        facts.push(Fact::LogsKept { task: TaskId(1), reason: String::new(), logs: vec![log(text)] });
+    }
+    facts.push(Fact::LogsKept { task: TaskId(0), reason: String::new(), logs: vec![log("another hook")] });
+    facts.push(end);
+    let told = super::logs::logs(&facts);
+    let told: Vec<_> =
+        told.iter().map(|one| (one.attempt, one.log.name.as_str(), one.log.text.as_str())).collect();
+    assert_eq!(told, [(1, "first", "first"), (2, "first", "second"), (2, "migrate", "another hook")]);
 }

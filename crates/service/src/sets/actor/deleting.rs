@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ractor::{ActorProcessingErr, ActorRef};
+use tidegate_application::deletion::Asker;
 use tidegate_applicationset::changes::Changes;
 use tidegate_applicationset::deletion::{self, Deletion, Next, deleting, outliving};
 use tidegate_applicationset::ownership::{Owner, owner};
@@ -54,7 +55,7 @@ impl SetState {
             let known = self.shared.applications.as_ref();
             let all = self.members.values().filter(|one| owner(&self.set, one) == Owner::Set);
             let all: Vec<_> = all.map(|one| Deletion::of(&self.set, one, known)).collect();
-            self.teardowns.deletions.set(&all);
+            self.teardowns.deletions.set(&all, Asker::of(&self.set.metadata));
             let running = self.run_teardown(newest.stream, None).await?;
             self.teardowns.last = Some(running.state().await?);
             self.teardowns.running = Some(running);
@@ -84,7 +85,8 @@ impl SetState {
     /// These are to be deleted in this order: by the teardown that is at work, or by a new one. One that a person has ended,
     /// or that was too late, is not begun again before somebody asks for it.
     pub(super) async fn tear_down(&mut self, order: Order, deletions: Vec<Deletion>, why: &str) {
-        self.teardowns.deletions.set(&deletions);
+        let asker = Asker::of(&self.set.metadata);
+        self.teardowns.deletions.set(&deletions, asker.clone());
         let mut specs: Vec<MemberSpec> = deletions.iter().map(spec).collect();
         if let Some(running) = &self.teardowns.running {
             let known = self.teardowns.last.as_ref().and_then(State::teardown);
@@ -103,7 +105,7 @@ impl SetState {
         let request = Request {
             set: full_name(&self.set),
             uid: self.set.metadata.uid.clone(),
-            by: BY.to_owned(),
+            by: asker.map_or_else(|| BY.to_owned(), |asker| asker.by().to_owned()),
             order,
             members: specs,
             options: Options::default(),
@@ -312,7 +314,7 @@ impl SetState {
     }
 
     /// Somebody deletes the set.
-    pub(super) async fn remove(&mut self, orphan: bool, by: &str) -> Result<(), String> {
+    pub(super) async fn remove(&mut self, orphan: bool, by: &str, reason: &str) -> Result<(), String> {
         let (_, existing) = self.without_skipped();
         let known = self.shared.applications.as_ref();
         // It could not be mended any more once it is being deleted.
@@ -324,7 +326,11 @@ impl SetState {
             ));
         }
         tracing::info!(set = %self.key, orphan, by, "an ApplicationSet is deleted");
-        self.shared.store.delete(&self.set, orphan).await.map_err(|error| error.to_string())
+        let mut removed = self.set.clone();
+        if let Some(asker) = Asker::new(by, reason, self.now().into()) {
+            asker.annotate(&mut removed.metadata.annotations);
+        }
+        self.shared.store.delete(&removed, orphan).await.map_err(|error| error.to_string())
     }
 
     /// The set is not written down any more: what is at work for it ends.

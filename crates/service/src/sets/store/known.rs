@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::ApplicationSet;
 
 use crate::applications::store::generated::now;
@@ -103,8 +104,8 @@ impl All {
         Ok(())
     }
 
-    /// Takes the document of a set away: from then on it is being deleted, whatever dies. That its Applications are to outlive it
-    /// is known before, and means nothing as long as the document is there.
+    /// Takes the document of a set away: from then on it is being deleted, whatever dies. That its Applications are to outlive
+    /// it, and who asks, is known before, and means nothing as long as the document is there.
     pub fn delete(
         &mut self,
         set: &ApplicationSet,
@@ -116,7 +117,13 @@ impl All {
         let mut going = known.clone();
         let finalizers = going.as_mut().map(|going| &mut going.metadata.finalizers);
         let is_news = finalizers.filter(|all| orphan && !all.iter().any(|one| one == ORPHAN));
-        if is_news.map(|all| all.push(ORPHAN.to_owned())).is_some() {
+        let mut is_changed = is_news.map(|all| all.push(ORPHAN.to_owned())).is_some();
+        if let (Some(going), Some(asker)) = (&mut going, set.metadata.annotations.get(DELETION_REQUESTED_BY))
+        {
+            going.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), asker.clone());
+            is_changed = true;
+        }
+        if is_changed {
             going.iter().try_for_each(|going| self.put(going.clone()))?;
         }
         if let Err(source) = self.disk.remove(document) {

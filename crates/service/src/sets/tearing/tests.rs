@@ -127,7 +127,7 @@ async fn applications_go_in_their_order_and_what_is_to_stay_stays() {
         write: Box::new(served.writer()),
     });
     let before = Deletions::default();
-    before.set(&deletions);
+    before.set(&deletions, None);
     let store: Arc<dyn SetStore> = Arc::clone(&witness) as Arc<dyn SetStore>;
     let set = AppKey { namespace: "argocd".to_owned(), name: "fleet".to_owned() };
     let parts =

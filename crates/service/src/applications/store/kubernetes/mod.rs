@@ -23,6 +23,7 @@ use futures_util::stream::select_all;
 use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_cluster::{Cluster, DeleteRequest, ErrorKind, Followed, Propagation, follow};
 use tidegate_model::Destination;
+use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{API_VERSION, Application};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -85,7 +86,11 @@ impl KubernetesStore {
     /// The finalizers that say how an application is deleted are now these; those of others are left alone.
     async fn set_finalizers(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
-        let made = |all: &mut All<Applications>| all.with_finalizers(&key, &application.metadata.finalizers);
+        let asker = application.annotation(DELETION_REQUESTED_BY);
+        let made = |all: &mut All<Applications>| {
+            let object = all.with_finalizers(&key, &application.metadata.finalizers);
+            all.with_asker(&key, object, asker)
+        };
         let what = (self.all.as_ref(), &key, Part::Whole);
         self.site.write(what, made, |all, object| all.read_anew(&key, object)).await.map(drop)
     }

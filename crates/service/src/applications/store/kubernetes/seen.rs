@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use serde_json::{Map, Value};
 use tidegate_model::Object;
+use tidegate_model::annotations::DELETION_REQUESTED_BY;
 
 use super::{MANAGED_LABEL, Reach};
 use crate::applications::store::AppKey;
@@ -200,6 +201,16 @@ impl<K: Served> All<K> {
         }
         let mut object = seen.object.clone();
         object.metadata_mut().insert("finalizers".to_owned(), finalizers.into());
+        Some(object)
+    }
+
+    /// The resource, changed in another way already or not, with who has asked for its deletion. `None` where nothing is new.
+    pub fn with_asker(&self, key: &AppKey, changed: Option<Object>, asker: Option<&str>) -> Option<Object> {
+        let known = changed.as_ref().or_else(|| Some(&self.seen.get(key)?.object))?;
+        let asker = asker.filter(|asker| known.annotation(DELETION_REQUESTED_BY) != Some(*asker));
+        let Some(asker) = asker else { return changed };
+        let mut object = known.clone();
+        object.set_annotation(DELETION_REQUESTED_BY, asker);
         Some(object)
     }
 

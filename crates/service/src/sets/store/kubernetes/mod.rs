@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::select_all;
 use tidegate_cluster::{DeleteRequest, Deleted, ErrorKind, Followed, Propagation, follow};
+use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -192,7 +193,12 @@ impl SetStore for KubernetesSets {
 
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let propagation = if orphan { Propagation::Orphan } else { Propagation::Background };
-        self.remove::<Sets>(&AppKey::of_set(set), &set.metadata.uid, propagation).await.map(drop)
+        let key = AppKey::of_set(set);
+        let what = (self.all.as_ref(), &key, Part::Whole);
+        let asker = set.metadata.annotations.get(DELETION_REQUESTED_BY).map(String::as_str);
+        let made = |all: &mut All<Sets>| all.with_asker(&key, None, asker);
+        self.site.write(what, made, |all, object| all.written(&key, false, object)).await?;
+        self.remove::<Sets>(&key, &set.metadata.uid, propagation).await.map(drop)
     }
 
     /// It was the status of a resource that is gone.
