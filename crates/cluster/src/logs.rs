@@ -215,7 +215,7 @@ impl Follower {
                     match stream.next().await {
                         // Half a line comes again whole, unless nobody has written the rest.
                         Some(Ok(line))
-                            if !line.is_whole && !(had_ended && self.half.as_ref() == Some(&line)) =>
+                            if !(line.is_whole || had_ended && self.half.as_ref() == Some(&line)) =>
                         {
                             (self.half, self.has_half) = (Some(line), true);
                         }

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use futures_util::stream;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use tidegate_cluster::{ClusterError, Container, LogLine, LogStream, LogTime, LogsFrom};
+use tidegate_cluster::{ClusterError, Container, ErrorKind, LogLine, LogStream, LogTime, LogsFrom};
 use tidegate_model::Gvk;
 
 use crate::KubeCluster;
@@ -81,7 +81,7 @@ impl Following {
                         Ok((body, seat)) => self.state = State::Open(Lines::new(body, seat)),
                         Err(error) => {
                             self.state = State::Over;
-                            return Some(Err(error));
+                            return Some(Err(unserved(error)));
                         }
                     }
                 }
@@ -106,6 +106,16 @@ impl Following {
                 }
             }
         }
+    }
+}
+
+/// That pods are served is known: what is not served is their logs.
+fn unserved(error: ClusterError) -> ClusterError {
+    match error.kind {
+        ErrorKind::UnknownKind => {
+            ClusterError::new(ErrorKind::Unsupported, format!("no logs can be had: {}", error.message))
+        }
+        _ => error,
     }
 }
 

@@ -75,19 +75,26 @@ async fn it_is_asked_from_a_second_on_and_ends_with_what_went_wrong() {
     assert_eq!(told.len(), 2);
     assert_eq!(told[0].as_ref().unwrap().text, "a");
     assert_eq!(told[1].as_ref().unwrap_err().kind, ErrorKind::Unavailable);
-    assert!(asked[0].ends_with("&container=main&sinceTime=2026-11-21T09%3A30%3A41.000Z"), "{asked:?}");
+    assert!(asked[0].ends_with("&container=main&sinceTime=2026-11-21T09:30:41.000Z"), "{asked:?}");
 }
 
 /// A container that has not begun, one that is not there, and a node that does not answer.
 #[tokio::test]
 async fn what_keeps_it_from_beginning_is_its_first_item() {
-    for (code, reason, kind) in [
-        (400, "BadRequest", ErrorKind::Invalid),
-        (403, "Forbidden", ErrorKind::Forbidden),
-        (404, "NotFound", ErrorKind::NotFound),
-        (500, "InternalError", ErrorKind::Server),
+    let named = json!({"name": "migrate-x", "kind": "pods"});
+    for (code, reason, details, kind) in [
+        (400, "BadRequest", json!(null), ErrorKind::Invalid),
+        (403, "Forbidden", json!(null), ErrorKind::Forbidden),
+        (404, "NotFound", named, ErrorKind::NotFound),
+        // What answers in the place of the node knows no logs.
+        (404, "NotFound", json!(null), ErrorKind::Unsupported),
+        (500, "InternalError", json!(null), ErrorKind::Server),
     ] {
-        let (cluster, _) = with_pods(move || Some(Reply::Json(code, status(code, reason, "not now"))));
+        let (cluster, _) = with_pods(move || {
+            let mut body = status(code, reason, "not now");
+            body["details"] = details.clone();
+            Some(Reply::Json(code, body))
+        });
         let lines = cluster.follow_logs(&container(), LogsFrom::Last(10)).await.unwrap();
         let told: Vec<_> = lines.collect().await;
         let [Err(error)] = told.as_slice() else { panic!("{told:?}") };
