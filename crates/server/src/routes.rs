@@ -5,6 +5,7 @@ mod applicationsets;
 mod events;
 mod operations;
 mod session;
+mod sign_in;
 
 use http::StatusCode;
 use serde_json::Value;
@@ -41,6 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
     );
     let of_the_service = [
         session::routes(),
+        sign_in::routes(),
         applications::routes(),
         applicationsets::routes(),
         operations::routes(),
