@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::bench::Bench;
 use crate::browser::Browser;
+use crate::provider::{Manners, Provider};
 use crate::service::{Different, OPERATOR, READER, Service, folder};
 use crate::wire;
 
@@ -72,6 +73,62 @@ pub fn a_token_signs_in_and_its_end_ends_the_session() {
     browser.until("document.querySelector('h1')?.textContent === 'Sign in'");
     browser.open("/operations");
     browser.until("document.querySelector('h1')?.textContent === 'Sign in'");
+    service.end();
+}
+
+/// The provider is another site than the service, as a browser sees it: another name of this machine.
+pub fn somebody_signs_in_with_a_provider_and_out_again() {
+    let manners = Manners { shows_page: true, secret: None, ..Manners::default() };
+    let provider = Provider::at("localhost", manners);
+    let bench = folder(&NO_SET);
+    bench.write_closed("oidc.yaml", provider.settings("name: a small provider\n"));
+    let service = Service::with(bench, &["--listen", "0", "--tokens", "tokens", "--oidc", "oidc.yaml"]);
+    let mut browser = Browser::new(&service.url);
+    let heading = |text: &str| format!("document.querySelector('h1')?.textContent === {}", json!(text));
+    let sign_in = |browser: &Browser| {
+        browser.until("document.querySelector('a.button')?.textContent === 'Sign in with a small provider'");
+        browser.click("a.button");
+        browser.until(&heading("Who are you?"));
+        browser.click("#agree");
+    };
+    browser.open("/applications/argocd/backend?from=elsewhere");
+    browser.until(&heading("Sign in"));
+    browser.until("document.getElementById('token')");
+    sign_in(&browser);
+    // Where they wanted to go, with what they may do.
+    browser.until(&heading("backend"));
+    browser.until("document.getElementById('who').textContent.includes('oidc:ann (operator)')");
+    browser.until("document.querySelector('[data-do=\"Sync…\"]')");
+    let address = format!("{}/applications/argocd/backend?from=elsewhere", service.url);
+    assert_eq!(browser.run("return [location.href, document.cookie]"), json!([address, ""]));
+    browser.open("/");
+    browser.await_text("3 Applications");
+    browser.is_clean();
+    // What they do is recorded under their name.
+    service.wait(&[]);
+    let told = browser.run_async(
+        "(async () => { const session = await (await fetch('/api/v1/session')).json();
+         const headers = {'content-type': 'application/json', 'x-tidegate-csrf': session.csrf};
+         done((await fetch('/api/v1/applications/argocd/backend/sync', {method: 'POST', headers, body: '{}'})).status); })()",
+    );
+    assert_eq!(told, json!(202));
+    service
+        .until("/api/v1/operations?application=backend&by=oidc%3Aann", |found| found["matching"] == json!(1));
+    browser.click("#who button");
+    browser.until(&heading("Sign in"));
+    browser.open("/operations");
+    browser.until(&heading("Sign in"));
+    // Whoever is in no group with a role is told so, and is still not signed in.
+    provider
+        .change(|manners| manners.person = json!({"preferred_username": "eve", "groups": ["<b>guests</b>"]}));
+    sign_in(&browser);
+    browser.until(&heading("You are not signed in"));
+    browser.await_text(
+        "a small provider says that you are eve, and neither you nor any of your groups has a role here",
+    );
+    browser.await_text("<b>guests</b>");
+    browser.click("main a");
+    browser.until(&heading("Sign in"));
     service.end();
 }
 

@@ -21,6 +21,8 @@ mod door;
 mod everybody;
 mod hostile;
 mod many;
+#[path = "../provider/mod.rs"]
+mod provider;
 mod records;
 mod service;
 mod steering;
@@ -73,6 +75,7 @@ fn tests() -> Vec<Test> {
         door::the_address_that_is_printed_signs_in_and_another_browser_is_asked_for_a_token,
         door::a_token_signs_in_and_its_end_ends_the_session,
         door::an_address_that_leads_nowhere_says_so_and_leads_back,
+        door::somebody_signs_in_with_a_provider_and_out_again,
         door::whoever_may_look_has_no_buttons,
         door::without_tokens_those_on_this_machine_look_and_have_no_buttons,
         views::the_fleet_is_shown_filtered_and_lives,

@@ -453,8 +453,10 @@ fn every_route_is_described_and_answers_as_it_is_described() {
                 ["/skip", "/mark-done", "operations/{id}/retry"].iter().any(|end| path.ends_with(end));
             let needs_more = path == "/api/webhook" || needs_scope;
             let is_refused = answer.status == 409 || (answer.status == 400 && needs_more);
-            // There is no ApplicationSet of that name.
-            let is_missing = path.contains("/applicationsets/{namespace}") && answer.status == 404;
+            // There is no ApplicationSet of that name, and nobody signs in with a provider here.
+            let may_miss =
+                ["/applicationsets/{namespace}", "/session/oidc"].iter().any(|part| path.contains(part));
+            let is_missing = may_miss && answer.status == 404;
             let is_problem = (method == "post" && is_refused) || is_missing;
             assert!(status != "default" || is_problem, "{path}: {}", answer.body);
             if let Some(json) = content.get("application/json").filter(|_| target != "/openapi.json") {
@@ -483,4 +485,51 @@ fn whose_token_is_taken_back_hears_no_more() {
     assert!(!rest.contains("still here"), "{rest}");
     assert_eq!(api.ask("GET", "/api/v1/events", READER, "").status, 401);
     Fleet::end(api.serving);
+}
+
+#[test]
+fn with_whom_people_sign_in_is_checked_at_the_start_and_a_provider_that_is_away_keeps_nobody_from_being_served()
+ {
+    let fleet = Fleet::new();
+    let roles = "roles: {groups: {platform: operator}}\n";
+    let serve = |listen: &'static str| {
+        ["serve", "--sim", "--apps", "fleet", "--listen", listen, "--oidc", "oidc.yaml"]
+    };
+    for (listen, text, part) in [
+        (
+            "0",
+            format!("issuer: http://id.example.com\nclientId: tidegate\n{roles}"),
+            "oidc.yaml: issuer: it is to begin with https://",
+        ),
+        (
+            "0",
+            format!("issuer: https://id.example.com\nclientID: tidegate\n{roles}"),
+            "oidc.yaml: clientID: unknown field",
+        ),
+        (
+            "0.0.0.0:0",
+            format!("issuer: https://id.example.com\nclientId: tidegate\n{roles}"),
+            "oidc.yaml: url: it is missing",
+        ),
+    ] {
+        fleet.bench.write("oidc.yaml", text);
+        let ran = fleet.bench.run(&serve(listen)).expect_code(2);
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+    // Nobody listens there: ports that small are given to nobody.
+    let away = format!("issuer: http://127.0.0.1:1\nname: Example ID\nclientId: tidegate\n{roles}");
+    fleet.bench.write("oidc.yaml", away);
+    let mut serving = fleet.bench.start(&serve("0"));
+    let mut missing = vec![
+        "for those who sign in with Example ID; the page",
+        "nobody can sign in with Example ID: its configuration cannot be reached",
+        "serving 3 applications",
+    ];
+    // In any order.
+    while !missing.is_empty() {
+        let line = serving.await_line("");
+        missing.retain(|part| !line.contains(part));
+    }
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
 }

@@ -1,6 +1,6 @@
 // Questions to the API, in the session of this browser.
 
-export const session = { name: "", role: null, tokens: true, csrf: null };
+export const session = { name: "", role: null, tokens: true, provider: null, csrf: null };
 const listeners = new Set();
 
 // What the API could not do, and what to do about it.
@@ -23,10 +23,14 @@ export function onSession(listener) {
 }
 
 function took(told) {
-  Object.assign(session, { name: told.name, role: told.role, tokens: told.tokens, csrf: told.csrf });
+  const { name, role, tokens, provider, csrf } = told;
+  Object.assign(session, { name, role, tokens, provider, csrf });
   listeners.forEach((listener) => listener());
   return session;
 }
+
+// Nobody is signed in; how somebody would be stays as it was.
+const tookLeave = () => took({ ...session, name: "", role: null, csrf: null });
 
 export const mayAct = () => session.role === "operator";
 
@@ -46,7 +50,7 @@ async function send(method, path, body, signal) {
   }
   const told = await answer.json().catch(() => null);
   if (answer.ok) return told;
-  if (answer.status === 401 && session.role !== null) took({ name: "", role: null, tokens: true, csrf: null });
+  if (answer.status === 401 && session.role !== null) tookLeave();
   throw new Problem(answer.status, told);
 }
 
@@ -65,8 +69,12 @@ export async function signIn(token) {
 
 export async function signOut() {
   await act("/api/v1/session/end");
-  took({ name: "", role: null, tokens: true, csrf: null });
+  tookLeave();
 }
+
+// Where a browser is sent to sign in with the provider; afterwards it shows the view that was asked for.
+export const signInWithProvider = () =>
+  query("/api/v1/session/oidc", { next: location.pathname + location.search });
 
 // The path of something in the API.
 export const at = {

@@ -3,7 +3,7 @@
 import { onSession, session, signIn, whoAmI } from "./ask.js";
 import { fill, h, say } from "./draw.js";
 import { close } from "./news.js";
-import { askForToken, showWho, tokenOfAddress } from "./sign-in.js";
+import { askWhoItIs, showWho, tokenOfAddress } from "./sign-in.js";
 import { showFleet } from "./fleet.js";
 import { showSets } from "./sets.js";
 import { showOperations } from "./operations.js";
@@ -31,7 +31,7 @@ function show(hasMoved) {
   if (session.role === null) {
     close();
     document.title = "Sign in – Tidegate";
-    return askForToken(main, null, () => show(true));
+    return askWhoItIs(main, null, () => show(true));
   }
   for (const [pattern, view, title] of VIEWS) {
     const parts = location.pathname.match(pattern);
@@ -81,6 +81,8 @@ document.addEventListener("click", (event) => {
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
   if (!anchor || !isPlain || anchor.target || anchor.hasAttribute("download") || anchor.origin !== location.origin) return;
   if (anchor.pathname === location.pathname && anchor.hash) return;
+  // What leads to the provider is no view.
+  if (anchor.pathname.startsWith("/api/")) return;
   event.preventDefault();
   go(anchor.pathname + anchor.search);
 });
@@ -122,7 +124,7 @@ async function begin() {
   }
   if (session.role === null) {
     markNavigation();
-    askForToken(main, why, () => show(true));
+    askWhoItIs(main, why, () => show(true));
     return;
   }
   show(false);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a token allows. The later one allows all that the earlier one does.
+/// What a token allows, or a group of people. The later one allows all that the earlier one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -16,7 +16,7 @@ pub enum Role {
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The name of their token; empty where none is needed.
+    /// The name of their token; of who came by a provider, `oidc:` and their name there; empty where nobody is asked.
     pub name: String,
     /// What they may.
     pub role: Role,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum ServerError {
     /// Anybody could ask.
     #[error(
-        "--listen {listen} can be reached from other machines, and without tokens anybody there could ask; give --tokens FILE, or listen on 127.0.0.1"
+        "--listen {listen} can be reached from other machines, and without tokens anybody there could ask; give --tokens FILE or --oidc FILE, or listen on 127.0.0.1"
     )]
     Open {
         /// Where.
@@ -68,6 +68,14 @@ pub enum ServerError {
     #[error("{} cannot be used for webhooks: {why}", path.display())]
     Webhooks {
         /// The file or folder.
+        path: PathBuf,
+        /// Why not, and what to do.
+        why: String,
+    },
+    /// With whom people sign in.
+    #[error("{}: {why}", path.display())]
+    Oidc {
+        /// The file.
         path: PathBuf,
         /// Why not, and what to do.
         why: String,

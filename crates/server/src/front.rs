@@ -120,7 +120,7 @@ impl Front {
         match self.entrance.asks() {
             true => problem,
             false => Problem {
-                next: "start `tidegate serve` with --tokens FILE: without tokens the API can be read only"
+                next: "start `tidegate serve` with --tokens FILE or --oidc FILE: without them the API can be read only"
                     .to_owned(),
                 ..problem
             },

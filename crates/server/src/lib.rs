@@ -9,7 +9,7 @@
 //! A route is a row of one table: path, rights, types of question and answer, and the function between them. The router and
 //! the description are made from the same rows, so that what is described is what is answered. Nobody is let in from another
 //! machine without a token. The page that people look at (`page`) is files alone: whatever it shows or does, it asks of the
-//! same API, in a session that a token opens (`entrance`). [`Remote`] is the other end: what asks such an API, as the command line does.
+//! same API, in a session that a token opens, or who signs in with a provider (`entrance`, `oidc`). [`Remote`] is the other end: what asks such an API, as the command line does.
 
 mod access;
 mod bulletin;
@@ -23,6 +23,7 @@ mod limits;
 mod listening;
 mod metrics;
 mod notify;
+mod oidc;
 mod outgoing;
 mod page;
 mod pages;

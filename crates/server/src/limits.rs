@@ -36,7 +36,7 @@ pub struct Limits {
     pub handshake_within: Duration,
     /// How long answers on their way may take when the process ends.
     pub end_within: Duration,
-    /// Requests of one token.
+    /// Requests of one token, or of one person who has signed in otherwise.
     pub each: Rate,
     /// Requests of all that are let in.
     pub all: Rate,
@@ -44,6 +44,12 @@ pub struct Limits {
     pub strangers: Rate,
     /// Files of the page, which everybody may have: a view asks for some twenty, from memory.
     pub visitors: Rate,
+    /// How long an OpenID provider may take for an answer.
+    pub provider_within: Duration,
+    /// Bytes of such an answer.
+    pub provider_bytes: usize,
+    /// How often its keys are fetched, where a token names one that is not known.
+    pub provider_keys_again: Duration,
     /// Events of webhooks, of all senders.
     pub webhooks: Rate,
     /// Bytes of an event. Larger pushes are found by the next regular look.
@@ -70,6 +76,9 @@ impl Default for Limits {
             all: Rate { per_second: 500.0, burst: 1000.0 },
             strangers: Rate { per_second: 5.0, burst: 50.0 },
             visitors: Rate { per_second: 200.0, burst: 2000.0 },
+            provider_within: Duration::from_secs(10),
+            provider_bytes: 1 << 20,
+            provider_keys_again: Duration::from_secs(30),
             webhooks: Rate { per_second: 50.0, burst: 200.0 },
             webhook_bytes: 8 << 20,
             webhook_bodies: 8,

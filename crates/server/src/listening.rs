@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::entrance::Entrance;
 use crate::error::ServerError;
 use crate::front::{Front, router};
 use crate::limits::Limits;
+use crate::oidc::Oidc;
 use crate::patience::Patient;
 use crate::routes::routes;
 use crate::sessions::secret;
@@ -40,6 +42,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 pub struct Server {
     address: SocketAddr,
     token: Option<String>,
+    provider: Option<String>,
     site: Arc<Site>,
     accepting: JoinHandle<()>,
 }
@@ -65,18 +68,29 @@ impl Server {
         let address = listener.local_addr().map_err(wrong)?;
         let limits = settings.limits.clone();
         let webhooks = Webhooks::open(settings.webhooks.as_deref(), &limits)?;
-        let entrance = Entrance::new(tokens, address.port(), tls.is_some());
+        let oidc = oidc(settings)?;
+        let entrance = Entrance::new(tokens, oidc.clone(), address.port(), tls.is_some());
         let front = Arc::new(Front::new(Arc::clone(site), (entrance, webhooks), limits.clone()));
         let router = router(&front, routes());
         let crowd = Arc::new(Crowd::default());
         let door = Arc::new(Door { crowd, router, tls, limits, ending: site.ending() });
         let accepting = tokio::spawn(accept(listener, door));
-        Ok(Self { address, token, site: Arc::clone(site), accepting })
+        let provider = oidc.as_ref().map(|oidc| oidc.name().to_owned());
+        // Whether the provider answers keeps nobody from being served, and is told at once.
+        if let Some(oidc) = oidc {
+            tokio::spawn(async move { oidc.look().await });
+        }
+        Ok(Self { address, token, provider, site: Arc::clone(site), accepting })
     }
 
     /// The token that was made for who started the process, where one was.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
+    }
+
+    /// With whom people sign in, where they do.
+    pub fn provider(&self) -> Option<&str> {
+        self.provider.as_deref()
     }
 
     /// Where it listens.
@@ -108,6 +122,12 @@ fn let_in(settings: &Settings) -> Result<(Option<Tokens>, Option<String>), Serve
         }
         (None, None) => Ok((None, None)),
     }
+}
+
+/// With whom people sign in.
+fn oidc(settings: &Settings) -> Result<Option<Arc<Oidc>>, ServerError> {
+    let open = |path: &PathBuf| Oidc::open(path, settings.is_here(), &settings.limits);
+    Ok(settings.oidc.as_ref().map(open).transpose()?.map(Arc::new))
 }
 
 /// A place among all connections, and one among those of an address.

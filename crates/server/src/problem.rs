@@ -17,9 +17,9 @@ use tidegate_service::error::{Kind, ServiceError};
 pub enum Code {
     /// What is asked for does not make sense.
     BadRequest,
-    /// There is no token, or none that counts.
+    /// There is no token or session, or none that counts.
     Unauthorized,
-    /// The token does not allow it.
+    /// The role does not allow it.
     Forbidden,
     /// There is no such thing.
     NotFound,
@@ -73,7 +73,7 @@ impl Code {
             Self::Unauthorized => {
                 "send `Authorization: Bearer TOKEN` with a token of the file that --tokens names"
             }
-            Self::Forbidden => "use a token of the role that is named",
+            Self::Forbidden => "use a token, or sign in as somebody, of the role that is named",
             Self::NotFound => "look at the list of what there is; /openapi.json has the paths",
             Self::MethodNotAllowed => "use a method that the header Allow names",
             Self::TooSlow => "send the body at once",

@@ -13,6 +13,8 @@ use crate::problem::Problem;
 
 /// The longest query, in bytes.
 const QUERY_MAX: usize = 4096;
+/// The longest query that somebody else writes: codes of providers are long.
+const FOREIGN_MAX: usize = 12 << 10;
 
 /// Nothing is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -32,6 +34,8 @@ enum Reads {
 #[derive(Debug)]
 pub(crate) struct Question<Q> {
     fields: BTreeMap<String, Reads>,
+    /// Somebody else writes it, who may add what they like.
+    is_foreign: bool,
     of: PhantomData<fn() -> Q>,
 }
 
@@ -40,18 +44,27 @@ impl<Q: JsonSchema + DeserializeOwned> Question<Q> {
         let schema = schema::<Q>();
         let properties = schema.get("properties").and_then(Value::as_object);
         let fields = properties.into_iter().flatten().map(|(name, schema)| (name.clone(), reads(schema)));
-        Self { fields: fields.collect(), of: PhantomData }
+        Self { fields: fields.collect(), is_foreign: false, of: PhantomData }
+    }
+
+    /// Of somebody else, who may add what they like.
+    pub fn foreign() -> Self {
+        Self { is_foreign: true, ..Self::new() }
     }
 
     /// Reads a query. A parameter that is not known is an error: it would be missed that it has no effect.
     pub fn read(&self, query: Option<&str>) -> Result<Q, Problem> {
         let query = query.unwrap_or_default();
-        if query.len() > QUERY_MAX {
-            return Err(Problem::bad(format!("the query is longer than {QUERY_MAX} bytes")));
+        let most = if self.is_foreign { FOREIGN_MAX } else { QUERY_MAX };
+        if query.len() > most {
+            return Err(Problem::bad(format!("the query is longer than {most} bytes")));
         }
         let mut found = Map::new();
         for (name, text) in form_urlencoded::parse(query.as_bytes()) {
             let Some(reads) = self.fields.get(name.as_ref()) else {
+                if self.is_foreign {
+                    continue;
+                }
                 let known: Vec<&str> = self.fields.keys().map(String::as_str).collect();
                 let known = if known.is_empty() { "none is taken here".to_owned() } else { known.join(", ") };
                 return Err(Problem::bad(format!("there is no parameter {name:?}; known are: {known}")));
@@ -156,6 +169,9 @@ mod tests {
             let problem = question.read(Some(query)).unwrap_err();
             assert!(problem.message.contains(part), "{query:.30}: {}", problem.message);
         }
+        let foreign = Question::<Asked>::foreign();
+        assert_eq!(foreign.read(Some("session=1&session=2&limit=7")).unwrap().limit, Some(7));
+        assert!(foreign.read(Some("limit=1&limit=2")).unwrap_err().message.contains("more than once"));
         assert_eq!(Question::<Nothing>::new().read(Some("")).unwrap(), Nothing {});
         assert!(Question::<Nothing>::new().read(Some("a=b")).unwrap_err().message.contains("none is taken"));
     }

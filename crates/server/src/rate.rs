@@ -20,6 +20,11 @@ impl Bucket {
         Self { left: rate.burst, at: now }
     }
 
+    fn is_full(&self, rate: Rate, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.left + passed * rate.per_second >= rate.burst
+    }
+
     /// Takes one; or says how long it takes until there is one.
     fn take(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
@@ -34,7 +39,10 @@ impl Bucket {
     }
 }
 
-/// Buckets by name: one for each token, so there are never more than tokens.
+/// So many buckets are kept before those go that are full, which are as if they were new.
+const BUCKETS: usize = 1024;
+
+/// Buckets by name: one for each token, and each person who asks.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     rate: Rate,
@@ -52,6 +60,9 @@ impl Gauge {
         match buckets.get_mut(name) {
             Some(bucket) => bucket.take(self.rate, now),
             None => {
+                if buckets.len() >= BUCKETS {
+                    buckets.retain(|_, bucket| !bucket.is_full(self.rate, now));
+                }
                 let mut bucket = Bucket::full(self.rate, now);
                 let taken = bucket.take(self.rate, now);
                 buckets.insert(name.to_owned(), bucket);
@@ -81,5 +92,19 @@ mod tests {
         assert_eq!((0..9).filter(|_| gauge.count("ann", later).is_ok()).count(), 3);
         // A clock that goes back takes nothing away.
         assert!(gauge.count("ann", begin).is_err());
+    }
+
+    #[test]
+    fn names_of_those_who_rest_are_forgotten_and_of_others_not() {
+        let gauge = Gauge::new(Rate { per_second: 1.0, burst: 2.0 });
+        let begin = Instant::now();
+        for name in 0..BUCKETS {
+            assert_eq!(gauge.count(&name.to_string(), begin), Ok(()));
+        }
+        let later = begin + Duration::from_secs(60);
+        assert_eq!((gauge.count("0", later), gauge.count("0", later)), (Ok(()), Ok(())));
+        assert_eq!(gauge.count("ann", later), Ok(()));
+        assert_eq!(gauge.buckets.lock().unwrap_or_else(PoisonError::into_inner).len(), 2);
+        assert!(gauge.count("0", later).is_err(), "nobody begins anew by that");
     }
 }

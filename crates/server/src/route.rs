@@ -135,13 +135,33 @@ where
 }
 
 /// A question whose answer is something else.
-pub(crate) fn look_otherwise<Q, F, Fut>((path, id, summary): Words, gives: Gives, handler: F) -> Route
+pub(crate) fn look_otherwise<Q, F, Fut>(words: Words, gives: Gives, handler: F) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Answer> + Send + 'static,
 {
-    let question = Arc::new(Question::<Q>::new());
+    look_at(words, gives, Question::new(), handler)
+}
+
+/// A way through here to somewhere else, for browsers; `question` reads what they are sent with.
+pub(crate) fn pass_through<Q, F, Fut>(words: Words, question: Question<Q>, handler: F) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer> + Send + 'static,
+{
+    let route = look_at(words, Gives::Text("text/html"), question, handler);
+    Route { status: StatusCode::SEE_OTHER, access: Access::Open, ..route }
+}
+
+fn look_at<Q, F, Fut>((path, id, summary): Words, gives: Gives, question: Question<Q>, handler: F) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer> + Send + 'static,
+{
+    let question = Arc::new(question);
     Route {
         method: Method::GET,
         path,

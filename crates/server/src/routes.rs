@@ -7,6 +7,7 @@ mod events;
 mod operations;
 mod output;
 mod session;
+mod sign_in;
 
 use http::StatusCode;
 use serde_json::Value;
@@ -43,6 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
     );
     let of_the_service = [
         session::routes(),
+        sign_in::routes(),
         applications::routes(),
         deletion::routes(),
         applicationsets::routes(),

@@ -150,8 +150,13 @@ impl Pass {
     }
 
     /// That of a session, which a token has opened.
-    pub fn of_session(tokens: &Arc<Tokens>, session: Open) -> Self {
-        Self { token: Some((Arc::clone(tokens), session.token())), session: Some(session) }
+    pub fn of_token(tokens: &Arc<Tokens>, digest: [u8; 32], session: Open) -> Self {
+        Self { token: Some((Arc::clone(tokens), digest)), session: Some(session) }
+    }
+
+    /// That of a session, which somebody has opened for whom a provider has vouched.
+    pub fn of_person(session: Open) -> Self {
+        Self { token: None, session: Some(session) }
     }
 
     /// The session, where they came by one.

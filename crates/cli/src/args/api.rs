@@ -11,7 +11,7 @@ use super::values;
 #[derive(Clone, Debug, Args)]
 pub struct ApiArgs {
     /// Offer the page and the HTTP API here: a port of this machine, or ADDRESS:PORT, which off this machine needs
-    /// --tokens; `off` for neither. With --apps, if not said: on port 8480 of this machine or any other that is free,
+    /// --tokens or --oidc; `off` for neither. With --apps, if not said: on port 8480 of this machine or any other that is free,
     /// for whoever opens the address that is printed
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub listen: Option<Listen>,
@@ -19,6 +19,9 @@ pub struct ApiArgs {
     /// without it those on this machine may look
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path())]
     pub tokens: Option<PathBuf>,
+    /// Have people sign in at the page with an OpenID provider: a file with issuer, clientId, url, and roles of groups
+    #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path())]
+    pub oidc: Option<PathBuf>,
     /// Take webhooks of GitHub and others at /api/webhook: a file with keys such as webhook.github.secret, or a
     /// folder with a file for each
     #[arg(long, value_name = "PATH", requires = "listen", value_parser = values::path())]

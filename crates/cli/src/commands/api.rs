@@ -32,6 +32,7 @@ pub async fn listen(
     };
     let mut settings = Settings::new(listen);
     settings.tokens.clone_from(&args.tokens);
+    settings.oidc.clone_from(&args.oidc);
     settings.webhooks.clone_from(&args.webhook_secrets);
     if let (Some(certificates), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) {
         settings.tls = Some(TlsFiles { certificates, key });
@@ -41,8 +42,12 @@ pub async fn listen(
         printer.warn(&warning);
     }
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    let who =
-        if settings.tokens.is_some() { "those with a token" } else { "those on this machine, who may look" };
+    let who = match (settings.tokens.is_some(), server.provider()) {
+        (true, None) => "those with a token".to_owned(),
+        (true, Some(provider)) => format!("those with a token or who sign in with {provider}"),
+        (false, Some(provider)) => format!("those who sign in with {provider}"),
+        (false, None) => "those on this machine, who may look".to_owned(),
+    };
     let address = server.address();
     printer.note(&format!(
         "the API is at {scheme}://{address} for {who}; the page that shows it is at {scheme}://{address}/"

@@ -14,7 +14,7 @@ fn headers(lines: &[(&str, &str)]) -> HeaderMap {
 }
 
 fn entrance() -> Arc<Entrance> {
-    Arc::new(Entrance::new(Some(Tokens::of_owner("ann", TOKEN)), 8480, false))
+    Arc::new(Entrance::new(Some(Tokens::of_owner("ann", TOKEN)), None, 8480, false))
 }
 
 fn sign_in(entrance: &Arc<Entrance>, lines: &[(&str, &str)], token: &str) -> Result<SignedIn, Problem> {
@@ -69,7 +69,7 @@ fn nobody_signs_in_from_another_page_or_with_another_token() {
         assert_eq!(sign_in(&entrance, &PAGE, token).err().unwrap().code, Code::Unauthorized, "{token}");
     }
     assert!(sign_in(&entrance, &[PAGE[0], PAGE[1], ("sec-fetch-site", "same-origin")], TOKEN).is_ok());
-    let open = Arc::new(Entrance::new(None, 8480, false));
+    let open = Arc::new(Entrance::new(None, None, 8480, false));
     assert_eq!(sign_in(&open, &PAGE, TOKEN).err().unwrap().code, Code::BadRequest);
 }
 
@@ -113,7 +113,7 @@ fn whoever_comes_by_a_cookie_has_things_done_from_our_own_page_alone() {
 fn the_cookie_of_another_service_of_this_machine_opens_nothing() {
     let (ours, theirs, now) = (
         entrance(),
-        Arc::new(Entrance::new(Some(Tokens::of_owner("ben", TOKEN)), 9000, false)),
+        Arc::new(Entrance::new(Some(Tokens::of_owner("ben", TOKEN)), None, 9000, false)),
         Instant::now(),
     );
     let cookie = sent(&sign_in(&theirs, &PAGE, TOKEN).unwrap().cookie.unwrap());
@@ -134,7 +134,7 @@ fn a_session_ends_with_its_token_and_with_time() {
         std::fs::set_permissions(&path, closed).unwrap();
     };
     write(&format!("ann operator {TOKEN}\n"));
-    let entrance = Arc::new(Entrance::new(Some(Tokens::open(&path).unwrap()), 8480, false));
+    let entrance = Arc::new(Entrance::new(Some(Tokens::open(&path).unwrap()), None, 8480, false));
     let cookie = sent(&sign_in(&entrance, &PAGE, TOKEN).unwrap().cookie.unwrap());
     let asked = |now| entrance.caller(&Method::GET, &headers(&[("host", HOST), ("cookie", &cookie)]), now);
     let mut now = Instant::now();
@@ -154,7 +154,7 @@ fn a_session_ends_with_its_token_and_with_time() {
 #[test]
 fn over_tls_the_cookie_without_it_lets_nobody_in() {
     for (is_tls, expected) in [(false, Ok("ann".to_owned())), (true, Err(Code::Unauthorized))] {
-        let entrance = Arc::new(Entrance::new(Some(Tokens::of_owner("ann", TOKEN)), 8480, is_tls));
+        let entrance = Arc::new(Entrance::new(Some(Tokens::of_owner("ann", TOKEN)), None, 8480, is_tls));
         let signed_in = sign_in(&entrance, &PAGE, TOKEN).unwrap();
         let cookie = sent(signed_in.cookie.as_ref().unwrap());
         let lines = headers(&[("host", HOST), ("cookie", &cookie)]);

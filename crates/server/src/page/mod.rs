@@ -28,6 +28,9 @@ const VIEWS: [&str; 6] = [
     "/operations/{id}",
 ];
 
+/// The longest address of a view, in bytes.
+const VIEW_MAX: usize = 2048;
+
 /// What a browser may do with the page: run its own scripts, show its own styles and pictures, ask this service, and nothing
 /// else. No text becomes code, as no script can make markup from it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -40,6 +43,22 @@ const FOR_BROWSERS: [(HeaderName, HeaderValue); 4] = [
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
+
+/// Whether a path, with its query, is that of a view, and of nothing else: no other host, no file, no question to the API.
+pub(crate) fn is_view(target: &str) -> bool {
+    // Browsers take some other characters for a slash, or leave them out.
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\#\"<>^`{|}".contains(&byte);
+    let (path, _) = target.split_once('?').unwrap_or((target, ""));
+    let is_up = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+    let is_like = |view: &str| {
+        let fits = |(wanted, part): (&str, &str)| match wanted.starts_with('{') {
+            true => !part.is_empty() && !is_up(part),
+            false => wanted == part,
+        };
+        view.split('/').count() == path.split('/').count() && view.split('/').zip(path.split('/')).all(fits)
+    };
+    target.len() <= VIEW_MAX && target.bytes().all(is_plain) && VIEWS.into_iter().any(is_like)
+}
 
 /// The router with the page in it.
 pub(crate) fn add(mut router: Router, front: &Arc<Front>) -> Router {

@@ -84,6 +84,55 @@ fn the_policy_lets_nothing_in_from_elsewhere_and_runs_no_text() {
 }
 
 #[test]
+fn a_view_is_a_path_of_the_page_and_leads_nowhere_else() {
+    for view in [
+        "/",
+        "/?name=shop&sort=health",
+        "/applicationsets",
+        "/operations?by=oidc%3Aann&q=%2F%2Fevil.example",
+        "/applications/argocd/shop",
+        "/applications/%3Cb%3E/x",
+        "/applicationsets/argocd/shops?a=//b",
+        "/operations/01a1fdbf-da23-70f8-b7a6-18e4810d225a",
+    ] {
+        assert!(is_view(view), "{view}");
+    }
+    for other in [
+        "",
+        "operations",
+        "//evil.example",
+        "//evil.example/operations",
+        "///operations",
+        "/\\evil.example",
+        "\\\\evil.example",
+        "/\t/evil.example",
+        "/operations\r\nset-cookie: a=b",
+        "/operations/x\u{2028}",
+        "/%2fevil.example",
+        "/%2F%2Fevil.example",
+        "/%5cevil.example",
+        "/operations/",
+        "/operations//evil.example",
+        "/operations/..",
+        "/operations/%2e%2E",
+        "/applications/../evil.example",
+        "/applications/./x",
+        "/applications/a/b/c",
+        "/applications/a",
+        "/page/main.js",
+        "/api/v1/session/oidc",
+        "/operations#//evil.example",
+        "https://evil.example/",
+        "http:/operations",
+        "javascript:alert(1)",
+        "/operations ",
+        &format!("/operations?q={}", "x".repeat(VIEW_MAX)),
+    ] {
+        assert!(!is_view(other), "{other}");
+    }
+}
+
+#[test]
 fn a_file_that_is_known_is_not_sent_again() {
     let tag = tag(INDEX.bytes);
     let asked = |known: &str| {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::access::{Caller, Role};
+use crate::entrance::Entrance;
 use crate::problem::Problem;
 use crate::question::Nothing;
 use crate::route::{Answer, Call, Gives, Route, act_otherwise, json, look};
@@ -31,12 +32,15 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Session {
-    /// The name of their token; empty where none is needed.
+    /// The name of their token; of who came by a provider, `oidc:` and their name there; empty where nobody is asked.
     name: String,
     /// What they may; nothing where they are not let in.
     role: Option<Role>,
-    /// Whether tokens are asked for here.
+    /// Whether a token lets somebody in here.
     tokens: bool,
+    /// The name of the provider with whom people sign in at /api/v1/session/oidc; nothing where they do not. Where there are
+    /// neither tokens nor a provider, nobody is asked who they are.
+    provider: Option<String>,
     /// What to send in the header `X-Tidegate-CSRF` with whatever is to be done; nothing where there is no session.
     csrf: Option<String>,
     /// When the session ends by itself, in seconds; nothing where there is none.
@@ -44,27 +48,29 @@ struct Session {
 }
 
 impl Session {
-    fn none(tokens: bool) -> Self {
-        Self { name: String::new(), role: None, tokens, csrf: None, ends_in_seconds: None }
+    fn none(entrance: &Entrance) -> Self {
+        let provider = entrance.oidc().map(|oidc| oidc.name().to_owned());
+        let tokens = entrance.takes_tokens();
+        Self { name: String::new(), role: None, tokens, provider, csrf: None, ends_in_seconds: None }
     }
 
-    fn new(caller: Caller, tokens: bool, session: Option<&Open>) -> Self {
+    fn new(caller: Caller, entrance: &Entrance, session: Option<&Open>) -> Self {
         Self {
             name: caller.name,
             role: Some(caller.role),
-            tokens,
             csrf: session.map(|session| session.csrf().to_owned()),
             ends_in_seconds: session.map(|session| session.lasts(Instant::now()).as_secs()),
+            ..Self::none(entrance)
         }
     }
 }
 
 async fn tell(call: Call) -> Result<Session, Problem> {
-    let tokens = call.visit.entrance.asks();
+    let entrance = &call.visit.entrance;
     if !call.visit.is_let_in {
-        return Ok(Session::none(tokens));
+        return Ok(Session::none(entrance));
     }
-    Ok(Session::new(call.by, tokens, call.pass.session()))
+    Ok(Session::new(call.by, entrance, call.pass.session()))
 }
 
 /// Whose session it is to be.
@@ -78,7 +84,7 @@ struct SignInBody {
 async fn sign_in(call: Call<Nothing, SignInBody>) -> Answer {
     let entrance = &call.visit.entrance;
     let signed_in = entrance.sign_in(&call.body.token, &call.visit, Instant::now())?;
-    let session = Session::new(signed_in.caller, true, Some(&signed_in.session));
+    let session = Session::new(signed_in.caller, entrance, Some(&signed_in.session));
     let mut answer = json(StatusCode::OK, &session)?;
     answer.headers_mut().extend(signed_in.cookie.map(|cookie| (SET_COOKIE, cookie)));
     Ok(answer)
@@ -92,7 +98,7 @@ struct EmptyBody {}
 async fn sign_out(call: Call<Nothing, EmptyBody>) -> Answer {
     let entrance = &call.visit.entrance;
     call.pass.session().inspect(|session| session.end());
-    let mut answer = json(StatusCode::OK, &Session::none(entrance.asks()))?;
+    let mut answer = json(StatusCode::OK, &Session::none(entrance))?;
     for cookie in entrance.forget().into_iter().flatten() {
         answer.headers_mut().append(SET_COOKIE, cookie);
     }

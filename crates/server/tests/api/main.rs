@@ -11,6 +11,9 @@
 
 mod client;
 mod door;
+mod oidc;
 mod page;
+#[path = "../../../../tests/provider/mod.rs"]
+mod provider;
 mod watched;
 mod webhooks;

@@ -1,0 +1,140 @@
+//! What the provider signs with: keys that are made in the test, by other libraries than the service has.
+
+use std::sync::OnceLock;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+};
+use ring::{hmac, rsa::PublicKeyComponents};
+use rsa::RsaPrivateKey;
+use rsa::pkcs1::EncodeRsaPrivateKey as _;
+use rsa::rand_core::OsRng;
+use serde_json::{Value, json};
+
+/// What a token is signed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "not all tests have it misbehave")]
+pub enum Signs {
+    Rsa,
+    Ec,
+    /// A key on the same curve that is not in the set.
+    OtherEc,
+    /// The right key, and what is signed is changed afterwards.
+    Changed,
+    /// Nothing at all: `alg` is `none`.
+    None,
+    /// As if the public key, which everybody has, were a secret.
+    WithPublicKey,
+    /// An algorithm that nobody knows.
+    Unknown,
+    /// It asks for something to be understood that is not known.
+    Critical,
+    /// It is no token.
+    Garbage,
+}
+
+struct Keys {
+    rsa: RsaKeyPair,
+    ec: EcdsaKeyPair,
+    other: EcdsaKeyPair,
+}
+
+fn keys() -> &'static Keys {
+    static KEYS: OnceLock<Keys> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let random = SystemRandom::new();
+        let curve = || {
+            let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random).unwrap()
+        };
+        let rsa = RsaPrivateKey::new(&mut OsRng, 2048).unwrap().to_pkcs1_der().unwrap();
+        Keys { rsa: RsaKeyPair::from_der(rsa.as_bytes()).unwrap(), ec: curve(), other: curve() }
+    })
+}
+
+fn base64(bytes: &[u8]) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// A word that nobody guesses.
+pub fn random() -> String {
+    let mut bytes = [0; 24];
+    SystemRandom::new().fill(&mut bytes).unwrap();
+    base64(&bytes)
+}
+
+/// A public key of the set, by its id. Those that mean nothing to the service are there as well.
+pub fn public(kid: &str) -> Value {
+    let on_curve = |key: &EcdsaKeyPair| {
+        let point = key.public_key().as_ref();
+        json!({"kty": "EC", "crv": "P-256", "kid": kid, "use": "sig", "alg": "ES256", "x": base64(&point[1..33]), "y": base64(&point[33..])})
+    };
+    match kid {
+        "rsa" | "rsa-nameless" => {
+            let PublicKeyComponents::<Vec<u8>> { n, e } = keys().rsa.public_key().into();
+            let mut key = json!({"kty": "RSA", "kid": "rsa", "use": "sig", "n": base64(&n), "e": base64(&e)});
+            if kid == "rsa-nameless" {
+                key.as_object_mut().unwrap().remove("kid");
+            }
+            key
+        }
+        "rsa-for-encryption" => {
+            let PublicKeyComponents::<Vec<u8>> { n, e } = keys().rsa.public_key().into();
+            json!({"kty": "RSA", "kid": "rsa", "use": "enc", "n": base64(&n), "e": base64(&e)})
+        }
+        "short" => json!({"kty": "RSA", "kid": "rsa", "use": "sig", "n": base64(&[0xff; 128]), "e": "AQAB"}),
+        "secret" => json!({"kty": "oct", "kid": "rsa", "k": base64(keys().rsa.public_key().as_ref())}),
+        "ec" => on_curve(&keys().ec),
+        "other" => on_curve(&keys().other),
+        "newer" => json!({"kty": "AKP", "alg": "ML-DSA-65", "kid": "newer", "pub": "AAAA"}),
+        other => panic!("{other}"),
+    }
+}
+
+impl Signs {
+    /// A token that says this.
+    pub fn token(self, kid: Option<&str>, claims: &Value) -> String {
+        let algorithm = match self {
+            Self::Rsa | Self::Changed | Self::Critical => "RS256",
+            Self::Ec | Self::OtherEc => "ES256",
+            Self::None => "none",
+            Self::WithPublicKey => "HS256",
+            Self::Unknown => "XS256",
+            Self::Garbage => return "not.a-token".to_owned(),
+        };
+        let mut header = json!({"alg": algorithm, "typ": "JWT"});
+        if let Some(kid) = kid {
+            header["kid"] = json!(kid);
+        }
+        if self == Self::Critical {
+            header["crit"] = json!(["exp"]);
+        }
+        let mut message =
+            format!("{}.{}", base64(header.to_string().as_bytes()), base64(claims.to_string().as_bytes()));
+        let (random, keys) = (SystemRandom::new(), keys());
+        let signature = match self {
+            Self::Ec => keys.ec.sign(&random, message.as_bytes()).unwrap().as_ref().to_vec(),
+            Self::OtherEc => keys.other.sign(&random, message.as_bytes()).unwrap().as_ref().to_vec(),
+            Self::None => Vec::new(),
+            Self::WithPublicKey => {
+                let key = hmac::Key::new(hmac::HMAC_SHA256, keys.rsa.public_key().as_ref());
+                hmac::sign(&key, message.as_bytes()).as_ref().to_vec()
+            }
+            _ => {
+                let mut signature = vec![0; keys.rsa.public().modulus_len()];
+                keys.rsa.sign(&RSA_PKCS1_SHA256, &random, message.as_bytes(), &mut signature).unwrap();
+                signature
+            }
+        };
+        if self == Self::Changed {
+            let mut other = claims.clone();
+            other["groups"] = json!(["platform", "and-more"]);
+            message =
+                format!("{}.{}", message.split_once('.').unwrap().0, base64(other.to_string().as_bytes()));
+        }
+        format!("{message}.{}", base64(&signature))
+    }
+}
