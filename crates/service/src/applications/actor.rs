@@ -44,6 +44,8 @@ const TOGETHER: Duration = Duration::from_millis(200);
 const REST: u32 = 4;
 const REST_MIN: Duration = Duration::from_secs(1);
 /// How long until something is tried again that the state directory did not allow.
+/// How long until a cluster is asked again what it did not let us see.
+const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Conditions of our own.
 const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
@@ -179,9 +181,15 @@ impl Actor for ApplicationActor {
             AppMessage::Related => {}
             AppMessage::Compared { compared, with, began } => {
                 let now = state.now();
-                state.rests_until = now + now.since(began).saturating_mul(REST).max(REST_MIN);
+                let rest = now.since(began).saturating_mul(REST).max(REST_MIN);
+                // Nobody tells of rights that are granted.
+                let again = compared.is_refused.then_some(REFUSED_AGAIN_AFTER);
+                state.rests_until = now + again.unwrap_or(rest);
                 state.compared(*compared, *with);
             }
+                if again.is_some() {
+                    state.stirred(&myself);
+                }
             AppMessage::Prepared(prepared) => state.prepared(prepared),
             AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
             AppMessage::Sync { asked, reply } => {

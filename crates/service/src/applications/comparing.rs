@@ -9,9 +9,10 @@ use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
 use tidegate_application::{automated, operation, superseding};
 use tidegate_cluster::{Cluster, ClusterError};
-use tidegate_executor::effects::{self, NO_OPERATION, ObjectDifference, ObjectStatus, Question};
+use tidegate_executor::effects::{self, Differences, NO_OPERATION, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_health::HealthRules;
+use tidegate_lifecycle::operation::CallError;
 use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
 use tidegate_model::{
     Action, Digest, Gvk, HealthStatus, Mandate, Object, ObjectKey, OperationId, Plan, Severity, SyncRequest,
@@ -26,7 +27,7 @@ use super::manifests::{Made, purpose};
 use super::places::{NoPlace, Place};
 use super::projects;
 use super::recorded;
-use super::remembered::{Asked, Found, Memory};
+use super::remembered::{Asked, Extent, Found, Memory};
 use super::shared::Shared;
 use super::store::AppKey;
 use super::view::Viewed;
@@ -54,6 +55,8 @@ pub(crate) struct Compared {
 struct Failed {
     kind: ConditionType,
     revisions: Vec<String>,
+    /// The cluster does not let us see what it is about. Nobody tells when that is permitted.
+    pub is_refused: bool,
     message: String,
 }
 
@@ -72,11 +75,14 @@ pub(crate) async fn compare(
     application: &Application,
     (level, memory): (Level, Memory),
 ) -> Compared {
-    let mut comparison = Comparison { shared, application, level, memory, moved: Vec::new(), same: None };
+    let mut comparison =
+        Comparison { shared, application, level, memory, moved: Vec::new(), same: None, is_refused: false };
     let compared = comparison.make().await;
-    let Comparison { memory, moved, same, .. } = comparison;
+    let Comparison { memory, moved, same, is_refused, .. } = comparison;
     match compared {
-        Ok((outcome, objects)) => Compared { outcome, objects: Some(objects), moved, memory, same },
+        Ok((outcome, objects)) => {
+            Compared { outcome, objects: Some(objects), moved, memory, same, is_refused }
+        }
         Err(Failed { kind, revisions, message }) => {
             let seen = match kind {
                 ConditionType::ComparisonError => look(shared, application).await,
@@ -84,7 +90,7 @@ pub(crate) async fn compare(
             };
             let objects = (!seen.is_empty()).then(|| seen.iter().map(|one| named(&one.status)).collect());
             let outcome = Outcome::Failed { revisions, kind, message, seen };
-            Compared { outcome, objects, moved, memory: Memory::default(), same: None }
+            Compared { outcome, objects, moved, memory: Memory::default(), same: None, is_refused }
         }
     }
 }
@@ -145,6 +151,7 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     async fn make(&mut self) -> Result<(Outcome, BTreeMap<ObjectKey, Gvk>), Failed> {
         let Self { shared, application, .. } = *self;
+    is_refused: bool,
         let (place, mandate) = admit(shared, application).map_err(nowhere)?;
         let sources = Sources::of(application);
         let revisions = self.revisions(&sources).await.map_err(|message| wrong(&[], message))?;
@@ -208,9 +215,17 @@ impl Comparison<'_> {
         }
         let made = shared.manifests.targets(sources, revisions, (purpose, level == Level::Hard)).await?;
         let cluster = seen_by(shared, &place, &made, level);
-        let (differences, findings) = differ(cluster.as_ref(), &request, known.as_ref(), &made).await?;
+        let differing = differ(cluster.as_ref(), &request, known.as_ref(), &made).await;
+        self.is_refused = differing.as_ref().is_err_and(|error| !error.transient && !error.outage);
+        let Differences { objects: differences, findings, is_whole } = differing.map_err(uncompared)?;
         if known.as_ref().is_none_or(|known| !known.searched) {
-            self.memory.search(&asked, &differences);
+            let extent = match is_whole {
+                true => Extent::Whole,
+                // It is told by the comparison that has searched: the next one is to tell it too.
+                false if findings.iter().any(|one| one.code == effects::NOT_SEARCHED) => Extent::Refused,
+                false => Extent::Part,
+            };
+            self.memory.search(&asked, &differences, extent);
         }
         // What the server would make of it could not be asked, perhaps only now: it is asked again.
         let is_guessed = |one: &ObjectDifference| one.estimate && one.task.options.take_over.is_some();
@@ -260,11 +275,13 @@ async fn differ(
     request: &SyncRequest,
     known: Option<&Known>,
     made: &Made,
-) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
+) -> Result<Differences, CallError> {
     let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
-    let comparing =
-        effects::diff(cluster, (Question::Manifests, request), targets, SystemClock.now(), known).await;
-    comparing.map_err(|error| format!("the cluster cannot be compared with: {}", error.message))
+    effects::diff(cluster, (Question::Manifests, request), targets, SystemClock.now(), known).await
+}
+
+fn uncompared(error: CallError) -> String {
+    format!("the cluster cannot be compared with: {}", error.message)
 }
 
 /// What a sync would change, to the revision that is named or to that of the application.
@@ -275,7 +292,8 @@ pub(crate) async fn differences(
     moved: impl FnOnce(Vec<Address>),
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
     let OfSync { cluster, request, known, made } = of_sync(shared, application, revision, moved).await?;
-    differ(cluster.as_ref(), &request, known.as_ref(), &made).await
+    let found = differ(cluster.as_ref(), &request, known.as_ref(), &made).await.map_err(uncompared)?;
+    Ok((found.objects, found.findings))
 }
 
 /// What a sync would do, to the revision that is named or to that of the application: hooks too.

@@ -40,6 +40,7 @@ pub(crate) async fn work(
     targets.mandate = Some(shared.projects.unchecked(application, &place)?);
     targets.gates.retain(|gate| !gate.starts_with(WINDOW));
     let Place { destination, namespace, .. } = place;
+    targets.owned = deletion::owned(application);
     let request = deletion::request(application, &asked, (destination, namespace));
     Ok((request.map_err(|error: operation::Refused| error.to_string())?, targets))
 }
