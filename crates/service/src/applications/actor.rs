@@ -319,6 +319,14 @@ impl AppState {
     async fn step(&mut self, myself: &ActorRef<AppMessage>) {
         let now = self.now();
         self.describe(now);
+        if refresh::is_skipped(&self.application) && !self.is_at_work() {
+            // What somebody has written into it stays as it is, until it is left alone no more.
+            self.place_runs(myself, now);
+            if self.keep(myself).await.is_ok() {
+                self.tell_runs();
+            }
+            return;
+        }
         self.delete(myself, now).await;
         self.place_runs(myself, now);
         if !self.application.is_deleting() {
@@ -343,6 +351,12 @@ impl AppState {
     }
 
     /// What is wrong with it, whatever a comparison finds.
+    /// Whether an operation of it was begun, or is about to be.
+    fn is_at_work(&self) -> bool {
+        self.preparing
+            || self.application.operation.as_ref().is_some_and(|asked| request::id(asked).is_some())
+    }
+
     fn describe(&mut self, now: Timestamp) {
         if let Some(problem) = self.problem.clone() {
             comparison::refuse(&mut self.application, problem, now);
