@@ -20,6 +20,7 @@ use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
 use tidegate_application::running as runs;
 use tidegate_application::superseding::is_request;
+use tidegate_application::unheeded::{UNHEEDED, unheeded};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
@@ -43,9 +44,9 @@ const TOGETHER: Duration = Duration::from_millis(200);
 /// sooner than this: so that a rollout is watched, and the cluster has other work to do.
 const REST: u32 = 4;
 const REST_MIN: Duration = Duration::from_secs(1);
-/// How long until something is tried again that the state directory did not allow.
 /// How long until a cluster is asked again what it did not let us see.
 const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// How long until something is tried again that the state directory did not allow.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Conditions of our own.
 const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
@@ -186,10 +187,10 @@ impl Actor for ApplicationActor {
                 let again = compared.is_refused.then_some(REFUSED_AGAIN_AFTER);
                 state.rests_until = now + again.unwrap_or(rest);
                 state.compared(*compared, *with);
-            }
                 if again.is_some() {
                     state.stirred(&myself);
                 }
+            }
             AppMessage::Prepared(prepared) => state.prepared(prepared),
             AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
             AppMessage::Sync { asked, reply } => {
@@ -318,7 +319,6 @@ impl AppState {
     /// Everything that is due. Begun is only what is on the disk, with the id of its operation.
     async fn step(&mut self, myself: &ActorRef<AppMessage>) {
         let now = self.now();
-        self.describe(now);
         if refresh::is_skipped(&self.application) && !self.is_at_work() {
             // What somebody has written into it stays as it is, until it is left alone no more.
             self.place_runs(myself, now);
@@ -327,6 +327,7 @@ impl AppState {
             }
             return;
         }
+        self.describe(now);
         self.delete(myself, now).await;
         self.place_runs(myself, now);
         if !self.application.is_deleting() {
@@ -350,13 +351,13 @@ impl AppState {
         }
     }
 
-    /// What is wrong with it, whatever a comparison finds.
     /// Whether an operation of it was begun, or is about to be.
     fn is_at_work(&self) -> bool {
         self.preparing
             || self.application.operation.as_ref().is_some_and(|asked| request::id(asked).is_some())
     }
 
+    /// What is wrong with it, whatever a comparison finds.
     fn describe(&mut self, now: Timestamp) {
         if let Some(problem) = self.problem.clone() {
             comparison::refuse(&mut self.application, problem, now);
@@ -368,6 +369,7 @@ impl AppState {
         }
         unknown.extend(self.shared.projects.unknown_fields(&self.application));
         self.say(UNKNOWN_FIELD, &unknown, now);
+        self.say(UNHEEDED, &unheeded(&self.application), now);
         let mut unseen = self.shared.watching.forbidden(&self.key);
         let more = unseen.len().saturating_sub(UNSEEN_MAX);
         unseen.truncate(UNSEEN_MAX);

@@ -30,6 +30,7 @@ use super::recorded;
 use super::remembered::{Asked, Extent, Found, Memory};
 use super::shared::Shared;
 use super::store::AppKey;
+use super::surprises::{surprises, warning};
 use super::view::Viewed;
 
 /// The wave in which a resource is pruned, which is not the wave it asks for.
@@ -50,13 +51,13 @@ pub(crate) struct Compared {
     pub memory: Memory,
     /// The operation under way, where the revisions that were compared have the very manifests that it deploys.
     pub same: Option<OperationId>,
+    /// The cluster does not let us see what it is about. Nobody tells when that is permitted.
+    pub is_refused: bool,
 }
 
 struct Failed {
     kind: ConditionType,
     revisions: Vec<String>,
-    /// The cluster does not let us see what it is about. Nobody tells when that is permitted.
-    pub is_refused: bool,
     message: String,
 }
 
@@ -146,12 +147,12 @@ struct Comparison<'a> {
     memory: Memory,
     moved: Vec<Address>,
     same: Option<OperationId>,
+    is_refused: bool,
 }
 
 impl Comparison<'_> {
     async fn make(&mut self) -> Result<(Outcome, BTreeMap<ObjectKey, Gvk>), Failed> {
         let Self { shared, application, .. } = *self;
-    is_refused: bool,
         let (place, mandate) = admit(shared, application).map_err(nowhere)?;
         let sources = Sources::of(application);
         let revisions = self.revisions(&sources).await.map_err(|message| wrong(&[], message))?;
@@ -165,6 +166,7 @@ impl Comparison<'_> {
             return Err(wrong(&revisions, errors.join("; ")));
         }
         let mut warnings: Vec<(ConditionType, String)> = found.findings.iter().filter_map(warning).collect();
+        warnings.extend(surprises(&found.findings));
         warnings.extend(found.refused.iter().cloned());
         warnings.extend(undefined_gates(shared, application, &found.gates).await);
         let mut resources = found.resources.clone();
@@ -369,15 +371,6 @@ async fn undefined_gates(
     let problems: Vec<String> = named.iter().filter_map(problem).take(GATES_MAX).collect();
     let message = || format!("a sync will wait for ever: {}", problems.join("; "));
     (!problems.is_empty()).then(|| (comparison::undefined_gate(), message()))
-}
-
-fn warning(finding: &Warning) -> Option<(ConditionType, String)> {
-    let kind = match finding.code.as_str() {
-        "shared-resource" => ConditionType::SharedResourceWarning,
-        "repeated-resource" => ConditionType::RepeatedResourceWarning,
-        _ => return None,
-    };
-    Some((kind, finding.to_string()))
 }
 
 fn refusal(difference: &ObjectDifference) -> Option<(ConditionType, String)> {
