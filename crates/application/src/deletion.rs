@@ -269,7 +269,8 @@ pub fn request(
     })
 }
 
-fn operation(application: &Application, cascade: Cascade) -> OperationRequest {
+/// The operation that deletes an application, as it is begun.
+pub fn operation(application: &Application, cascade: Cascade) -> OperationRequest {
     let policy = application.spec.sync_policy.clone().unwrap_or_default();
     let sources = Sources::of(application).bare();
     let sync = SyncOperation {

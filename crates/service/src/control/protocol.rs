@@ -8,6 +8,7 @@ use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
 use tidegate_model::{Cascade, OperationId, Override, ResourceSelector, Warning};
 
 use crate::documents::ExplanationDocument;
+use crate::documents::deletion::DeletionPlan;
 use crate::lines::WindowLine;
 use crate::operations::Listed;
 use crate::sets::{DeletionPreview, SetExplanation, SetWish};
@@ -90,6 +91,14 @@ pub enum Request {
         /// Its name, or `NAMESPACE/NAME`.
         name: String,
         /// What becomes of its objects.
+        #[serde(default)]
+        cascade: Cascade,
+    },
+    /// What the deletion of an application would do.
+    PlanDeletion {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// What would become of its objects.
         #[serde(default)]
         cascade: Cascade,
     },
@@ -283,6 +292,8 @@ pub enum Reply {
     ApplicationSet(Box<SetExplanation>),
     /// To [`Request::PlanApplicationSetDeletion`].
     Deletion(Box<DeletionPreview>),
+    /// To [`Request::PlanDeletion`].
+    DeletionPlan(Box<DeletionPlan>),
     /// To [`Request::SyncWindow`].
     SyncWindow(WindowLine),
     /// The wish is durable, and the process works on the operation.
