@@ -41,6 +41,7 @@ mod sets;
 mod shop;
 mod site;
 mod sync;
+mod taken_over;
 mod volume;
 
 use std::process::ExitCode;
@@ -120,6 +121,8 @@ fn tests() -> Vec<suite::Test> {
         sync::a_first_sync_lists_no_kinds_but_its_own,
         sync::the_namespace_is_made_with_its_metadata,
         sync::a_traced_sync_ends_though_nobody_reads_standard_error,
+        taken_over::it_goes_with_its_objects_where_only_their_namespace_may_be_seen,
+        taken_over::it_goes_with_its_objects_of_the_cluster_scope,
         volume::thousands_of_objects_fit_into_little_memory,
     ];
     let real_input = real_input::argo_cd_becomes_healthy_and_stays_as_it_is;

@@ -24,6 +24,7 @@ mod diff;
 mod elsewhere;
 mod events;
 mod exit_codes;
+mod explained;
 mod exported;
 mod fleet;
 mod gates;

@@ -28,8 +28,13 @@ pub fn undefined_gate() -> ConditionType {
     ConditionType::Other("UndefinedGateWarning".to_owned())
 }
 
+/// A condition of our own: manifests say what has no effect, or is probably not what was meant.
+pub fn manifest_warning() -> ConditionType {
+    ConditionType::Other("ManifestWarning".to_owned())
+}
+
 fn found() -> Vec<ConditionType> {
-    FOUND.into_iter().chain([undefined_gate()]).collect()
+    FOUND.into_iter().chain([undefined_gate(), manifest_warning()]).collect()
 }
 
 /// One resource, as it was compared.

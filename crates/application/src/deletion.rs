@@ -6,15 +6,17 @@
 
 mod asker;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_model::annotations::DELETION_APPROVED;
 use tidegate_model::argo::{
-    Application, ConditionType, OperationInitiator, OperationRequest, OperationState, Retry, SyncOperation,
-    SyncStatusCode,
+    Application, ConditionType, OperationInitiator, OperationRequest, OperationState, ResourceStatus, Retry,
+    SyncOperation, SyncStatusCode,
 };
 use tidegate_model::{
-    Cascade, ClaimRequest, Destination, HealthStatus, OperationPhase, SyncOptions, SyncRequest, Timestamp,
+    Cascade, ClaimRequest, Destination, Gvk, HealthStatus, OperationPhase, SyncOptions, SyncRequest,
+    Timestamp,
 };
 
 use crate::comparison::set_health;
@@ -238,6 +240,17 @@ pub fn is_approved(application: &Application, operation: &OperationRequest) -> b
     at >= asked.moment() || is_begun && is_new
 }
 
+/// What the status of an application says it has: kind, namespace and name of each. What would be pruned may be another's, and
+/// is no evidence.
+pub fn owned(application: &Application) -> BTreeSet<(Gvk, String, String)> {
+    let resources = application.status.resources.iter();
+    let own = resources.filter(|one| !one.requires_pruning && !one.hook && !one.name.is_empty());
+    let place = |one: &ResourceStatus| {
+        (Gvk::new(&one.group, &one.version, &one.kind), one.namespace.clone(), one.name.clone())
+    };
+    own.map(place).collect()
+}
+
 /// What the deletion of an application asks of the engine, at a place.
 pub fn request(
     application: &Application,
@@ -271,7 +284,8 @@ pub fn request(
     })
 }
 
-fn operation(application: &Application, cascade: Cascade) -> OperationRequest {
+/// The operation that deletes an application, as it is begun.
+pub fn operation(application: &Application, cascade: Cascade) -> OperationRequest {
     let policy = application.spec.sync_policy.clone().unwrap_or_default();
     let sources = Sources::of(application).bare();
     let sync = SyncOperation {

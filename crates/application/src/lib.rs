@@ -20,6 +20,7 @@
 //! | [`running`] | when is the operation begun that a progressive sync wants, and what was deployed last? |
 //! | [`pushes`] | which sources is a push about? |
 //! | [`superseding`] | does an operation go on when something newer is wanted? |
+//! | [`unheeded`] | what do its annotations say that has no effect? |
 //! | [`sources`] | what is deployed, be it one source or several? |
 
 pub mod accounts;
@@ -41,6 +42,7 @@ mod repository_names;
 pub mod running;
 pub mod sources;
 pub mod superseding;
+pub mod unheeded;
 pub mod windows;
 
 pub use tidegate_model::argo::CONTROL_NAMESPACE;

@@ -25,10 +25,26 @@ pub enum Level {
     Hard,
 }
 
-/// Whether an application is left alone: its annotation says so, in a word for yes.
+/// Says that an application is ours, beside an Argo CD: what would have it left alone is then for that one.
+pub const MANAGED_LABEL: &str = "tidegate.dev/managed";
+
+/// Whether an application is left alone: its annotation says so, in a word for yes, and it is not labelled as ours.
 pub fn is_skipped(application: &Application) -> bool {
+    if application.metadata.labels.get(MANAGED_LABEL).is_some_and(|managed| managed == "true") {
+        return false;
+    }
     let value = application.annotation(SKIP_ANNOTATION).unwrap_or_default();
     ["1", "t", "T", "true", "TRUE", "True"].contains(&value)
+}
+
+/// Why nothing is done with an application that is left alone; `None` for all others.
+pub fn left_alone(application: &Application) -> Option<String> {
+    is_skipped(application).then(|| {
+        format!(
+            "application {} is left alone, as its annotation {SKIP_ANNOTATION} says; take that away, or write \"false\" there",
+            application.metadata.name
+        )
+    })
 }
 
 /// What a comparison of the application as it is now is made with; credentials are no part of it.

@@ -37,7 +37,7 @@ pub trait Cluster: Send + Sync + 'static {
     async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError>;
 
     /// Everything a plan needs to know of the cluster: the objects the application owns, and those it names.
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError>;
+    async fn live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError>;
 
     /// Which of these rights the caller lacks, as far as the cluster can say at once. What it does not say comes out when a
     /// call is refused, so a cluster that knows no rights names none.
@@ -249,6 +249,30 @@ pub struct LiveQuery {
     pub inventory: BTreeSet<(Gvk, String, String)>,
     /// Where else it may own some.
     pub reach: Reach,
+    /// Besides those of the places above, the namespaces that are searched where the whole cluster may not be.
+    pub namespaces: BTreeSet<String>,
+}
+
+/// What a cluster has of what a plan needs to know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LiveAnswer {
+    /// The objects, in the order of their keys.
+    pub objects: Vec<LiveObject>,
+    /// The kinds that were not searched as far as the query reaches.
+    pub unsearched: Vec<Unsearched>,
+}
+
+/// Objects of a kind that could not be looked through for those of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsearched {
+    /// Group and kind of the objects.
+    pub kind: GroupKind,
+    /// Those in the namespaces of the query were looked through, and all others were not.
+    pub is_beyond: bool,
+    /// The rights that are missing; none where the cluster has failed.
+    pub missing: BTreeSet<MissingRight>,
+    /// The cluster's own words.
+    pub message: String,
 }
 
 /// How far a plan looks for objects of its application, besides those it names and those of the inventory.
@@ -277,6 +301,13 @@ impl LiveQuery {
             Reach::Kinds => Some(kinds().collect()),
             Reach::Everything => None,
         }
+    }
+
+    /// The namespaces that are searched where the whole cluster may not be.
+    pub fn searched_namespaces(&self) -> BTreeSet<&str> {
+        let places = self.named.iter().chain(&self.inventory).map(|(_, namespace, _)| namespace.as_str());
+        let others = self.namespaces.iter().map(String::as_str);
+        places.chain(others).filter(|namespace| !namespace.is_empty()).collect()
     }
 
     /// Whether an object is the application's, and not owned by another object.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, OperationId};
+use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
 use crate::{
     Applied, ApplyRequest, Cluster, ClusterError, Container, DeleteRequest, Deleted, ErrorKind, Listing,
-    LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream,
+    LiveAnswer, LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream,
 };
 
 /// A cluster in front of another. It says what is its own about calls, and is a [`Cluster`] by that.
@@ -45,7 +45,7 @@ pub trait Layer: Send + Sync + 'static {
     }
 
     /// As [`Cluster::live`], for a layer that looks at the question.
-    fn live(&self, query: &LiveQuery) -> impl Future<Output = Result<Vec<LiveObject>, ClusterError>> + Send {
+    fn live(&self, query: &LiveQuery) -> impl Future<Output = Result<LiveAnswer, ClusterError>> + Send {
         async { self.around(Call::read(Verb::Live, ""), self.inner().live(query)).await }
     }
 
@@ -158,7 +158,7 @@ impl<L: Layer> Cluster for L {
         self.around(Call::read(Verb::List, &scope.gvk.kind), self.inner().list(scope)).await
     }
 
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
+    async fn live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError> {
         Layer::live(self, query).await
     }
 

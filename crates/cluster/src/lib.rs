@@ -9,8 +9,8 @@ mod logs;
 pub mod sim;
 
 pub use api::{
-    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Detail, Listing, LiveQuery, MissingRight,
-    Propagation, Reach, Right, Scope, Strain, WatchEvent, WatchStream, WriteMode,
+    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Detail, Listing, LiveAnswer, LiveQuery,
+    MissingRight, Propagation, Reach, Right, Scope, Strain, Unsearched, WatchEvent, WatchStream, WriteMode,
 };
 pub use error::{ClusterError, ErrorKind};
 pub use follow::{Followed, Pauses, Reached, follow};

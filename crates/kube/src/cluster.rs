@@ -1,14 +1,14 @@
 //! The trait, call by call.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tidegate_cluster::{
     Applied, ApplyRequest, Cluster, ClusterError, Container, DeleteRequest, Deleted, ErrorKind, Listing,
-    LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream,
+    LiveAnswer, LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream,
 };
-use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, OperationId};
+use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
 use crate::answer::{About, Answer};
 use crate::discovery::Kinds;
@@ -29,6 +29,8 @@ struct Shared {
     kinds: Kinds,
     context: String,
     namespace: String,
+    /// The kinds that could not be searched when they were searched last, of which it was told.
+    unsearched: Mutex<BTreeSet<Gvk>>,
 }
 
 impl std::fmt::Debug for KubeCluster {
@@ -43,7 +45,10 @@ impl std::fmt::Debug for KubeCluster {
 impl KubeCluster {
     pub(crate) fn new(server: Server, context: String, namespace: String) -> Self {
         let kinds = Kinds::default();
-        Self { shared: Arc::new(Shared { server, kinds, context, namespace }), user: None }
+        Self {
+            shared: Arc::new(Shared { server, kinds, context, namespace, unsearched: Mutex::default() }),
+            user: None,
+        }
     }
 
     /// The same, where we do everything ourselves; nothing where we do so anyway.
@@ -83,6 +88,15 @@ impl KubeCluster {
 
     pub(crate) fn kinds(&self) -> &Kinds {
         &self.shared.kinds
+    }
+
+    /// Remembers which kinds could not be searched, of those that were, and gives those of which it was not told yet.
+    pub(crate) fn newly_unsearched(&self, searched: &[Gvk], unsearched: &BTreeSet<Gvk>) -> BTreeSet<Gvk> {
+        let mut told = self.shared.unsearched.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|gvk| !searched.contains(gvk) || unsearched.contains(gvk));
+        let new = unsearched - &told;
+        told.extend(new.iter().cloned());
+        new
     }
 
     /// The place of one object.
@@ -134,7 +148,7 @@ impl Cluster for KubeCluster {
         self.list_scope(scope).await
     }
 
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
+    async fn live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError> {
         self.find_live(query).await
     }
 

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tidegate_cluster::{ClusterError, Detail, ErrorKind, LiveQuery, Reach};
+use tidegate_cluster::{
+    ClusterError, Detail, ErrorKind, LiveAnswer, LiveQuery, MissingRight, Reach, Unsearched,
+};
 use tidegate_model::{Gvk, LiveObject, Object, ObjectKey, Search};
 
 use crate::KubeCluster;
@@ -35,7 +37,7 @@ const OLD_GROUP: &str = "extensions";
 type Places = BTreeMap<(Gvk, String), BTreeSet<String>>;
 
 impl KubeCluster {
-    pub(crate) async fn find_live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
+    pub(crate) async fn find_live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError> {
         let catalog = self.kinds().known(self.http()).await?;
         let mut named = HashSet::new();
         let mut places = Places::new();
@@ -51,14 +53,14 @@ impl KubeCluster {
             is_chosen.then(|| LiveObject::pack(object))
         };
         let mut found = Vec::new();
-        let mut searched = BTreeSet::new();
+        let (mut searched, mut unsearched) = (BTreeSet::new(), Vec::new());
         if query.reach != Reach::Places {
             if query.tracking.method.labels() {
                 // They tell whether the label finds all there is.
                 found = self.fetch_all(std::mem::take(&mut places), &take).await?;
             }
             let search = query.search(found.iter().map(LiveObject::unpack));
-            searched = self.search(&catalog, query, &search).await?;
+            (searched, unsearched) = self.search(&catalog, query, &search).await?;
         }
         for (gvk, namespace, name) in query.inventory.union(&searched) {
             let Some(place) = self.place(&catalog, gvk, namespace, name).await? else { continue };
@@ -67,7 +69,7 @@ impl KubeCluster {
             }
         }
         found.extend(self.fetch_all(places, &take).await?);
-        Ok(chosen(found, &named))
+        Ok(LiveAnswer { objects: chosen(found, &named), unsearched })
     }
 
     async fn fetch_all(
@@ -179,7 +181,7 @@ impl KubeCluster {
         catalog: &Catalog,
         query: &LiveQuery,
         search: &Search,
-    ) -> Result<BTreeSet<(Gvk, String, String)>, ClusterError> {
+    ) -> Result<(BTreeSet<(Gvk, String, String)>, Vec<Unsearched>), ClusterError> {
         let wanted = query.searched_kinds();
         let is_wanted = |gvk: &Gvk| wanted.as_ref().is_none_or(|kinds| kinds.contains(&gvk.group_kind()));
         let mut kinds: Vec<_> = catalog
@@ -192,29 +194,42 @@ impl KubeCluster {
             .filter(is_wanted)
             .collect();
         kinds.sort_by_key(|gvk| gvk.group == OLD_GROUP);
-        let namespaces: BTreeSet<&str> = query
-            .named
-            .iter()
-            .map(|(_, namespace, _)| namespace.as_str())
-            .filter(|name| !name.is_empty())
-            .collect();
+        let namespaces = query.searched_namespaces();
         let mut conditions = String::new();
         if let Search::Labelled { key, value } = search {
             conditions.push_str("&labelSelector=");
             push_value(&mut conditions, &format!("{key}={value}"));
         }
-        let searches = stream::iter(kinds)
+        let searches = stream::iter(kinds.clone())
             .map(|gvk| {
                 let (namespaces, conditions) = (&namespaces, conditions.as_str());
                 async move { self.search_kind(&gvk, (query, conditions), namespaces).await }
             })
             .buffered(AT_ONCE);
-        let found: Vec<Object> = searches.try_concat().await?;
+        let results: Vec<Searched> = searches.try_collect().await?;
+        self.tell_of_unsearched(&kinds, &results);
         let mut seen = HashSet::new();
-        let once = found.iter().filter(|object| seen.insert(object.uid().to_owned()));
-        Ok(once
-            .map(|object| (object.gvk(), object.namespace().to_owned(), object.name().to_owned()))
-            .collect())
+        let found = results.iter().flat_map(|result| &result.found);
+        let once = found.filter(|object| seen.insert(object.uid().to_owned()));
+        let places =
+            once.map(|object| (object.gvk(), object.namespace().to_owned(), object.name().to_owned()));
+        let places = places.collect();
+        Ok((places, results.into_iter().filter_map(|result| result.unsearched).collect()))
+    }
+
+    /// Says which kinds cannot be searched: once, until they can be.
+    fn tell_of_unsearched(&self, kinds: &[Gvk], results: &[Searched]) {
+        let is_unsearched = |result: &Searched| result.unsearched.as_ref().is_some_and(|one| !one.is_beyond);
+        let unsearched = kinds.iter().zip(results).filter(|(_, result)| is_unsearched(result));
+        let new = self.newly_unsearched(kinds, &unsearched.map(|(gvk, _)| gvk.clone()).collect());
+        if !new.is_empty() {
+            let names: Vec<String> = new.iter().map(|gvk| gvk.group_kind().to_string()).collect();
+            tracing::warn!(
+                context = self.context(),
+                kinds = names.join(", "),
+                "objects of some kinds cannot be searched for those of an application; grant list of them, or leave them to others"
+            );
+        }
     }
 
     async fn search_kind(
@@ -222,38 +237,59 @@ impl KubeCluster {
         gvk: &Gvk,
         what: (&LiveQuery, &str),
         namespaces: &BTreeSet<&str>,
-    ) -> Result<Vec<Object>, ClusterError> {
-        let everywhere = self.search_in(gvk, None, what).await;
-        let error = match everywhere {
-            Ok(found) => return Ok(found),
+    ) -> Result<Searched, ClusterError> {
+        let error = match self.search_in(gvk, None, what).await {
+            Ok(found) => return Ok(Searched { found, unsearched: None }),
             Err(error) => error,
         };
         match error.kind {
-            // Rights may end at a few namespaces: those of the manifests are the ones that matter.
-            ErrorKind::Forbidden => {
-                let mut found = Vec::new();
-                let mut refused = Some(error);
-                for namespace in namespaces {
-                    match self.search_in(gvk, Some(namespace), what).await {
-                        Ok(objects) => {
-                            refused = None;
-                            found.extend(objects);
-                        }
-                        Err(error) if error.kind == ErrorKind::Forbidden => refused = refused.map(|_| error),
-                        Err(error) => return Err(error),
-                    }
-                }
-                if let Some(error) = refused {
-                    tracing::warn!(kind = %gvk, why = %error.kind, "objects of this kind cannot be searched for");
-                }
-                Ok(found)
-            }
-            ErrorKind::UnknownKind | ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::Server => {
-                tracing::warn!(kind = %gvk, why = %error.kind, "objects of this kind cannot be searched for");
-                Ok(Vec::new())
+            ErrorKind::Forbidden => self.search_namespaces(gvk, (what, &error), namespaces).await,
+            // There is nothing of a kind that is not served.
+            ErrorKind::UnknownKind | ErrorKind::NotFound | ErrorKind::Unsupported => Ok(Searched::default()),
+            ErrorKind::Server => {
+                let (kind, missing, message) = (gvk.group_kind(), BTreeSet::new(), error.message);
+                let unsearched = Unsearched { kind, is_beyond: false, missing, message };
+                Ok(Searched { found: Vec::new(), unsearched: Some(unsearched) })
             }
             _ => Err(error),
         }
+    }
+
+    /// Rights may end at a few namespaces: those in which the application may have something are the ones that matter.
+    async fn search_namespaces(
+        &self,
+        gvk: &Gvk,
+        (what, everywhere): ((&LiveQuery, &str), &ClusterError),
+        namespaces: &BTreeSet<&str>,
+    ) -> Result<Searched, ClusterError> {
+        let resource = self.kinds().find(self.http(), gvk).await?;
+        let name = match gvk.group.as_str() {
+            "" => resource.plural.clone(),
+            group => format!("{}.{group}", resource.plural),
+        };
+        let right = |namespace: &str| MissingRight {
+            namespace: namespace.to_owned(),
+            resource: name.clone(),
+            verb: "list",
+        };
+        let (mut found, mut missing) = (Vec::new(), BTreeSet::new());
+        let mut message = everywhere.message.clone();
+        for namespace in namespaces.iter().filter(|_| resource.namespaced) {
+            match self.search_in(gvk, Some(namespace), what).await {
+                Ok(objects) => found.extend(objects),
+                Err(error) if error.kind == ErrorKind::Forbidden => {
+                    missing.insert(right(namespace));
+                    message = error.message;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let is_beyond = resource.namespaced && missing.is_empty() && !namespaces.is_empty();
+        if missing.is_empty() {
+            missing.insert(right(""));
+        }
+        let unsearched = Unsearched { kind: gvk.group_kind(), is_beyond, missing, message };
+        Ok(Searched { found, unsearched: Some(unsearched) })
     }
 
     async fn search_in(
@@ -270,6 +306,13 @@ impl KubeCluster {
         let is_root = |object: &Object| query.is_root(object);
         Ok(self.list_those(&target, Detail::Metadata, conditions, is_root).await?.objects)
     }
+}
+
+/// What looking through the objects of one kind has found.
+#[derive(Default)]
+struct Searched {
+    found: Vec<Object>,
+    unsearched: Option<Unsearched>,
 }
 
 struct Place {

@@ -14,15 +14,16 @@ use crate::waves::wave;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Domain<'p> {
     pub request: &'p SyncRequest,
-    /// What earlier operations of this log put into the cluster.
+    /// What earlier operations of this log put into the cluster; for a deletion also what the manifests and the resource of the
+    /// application name.
     pub known: &'p BTreeSet<ObjectKey>,
     /// The namespaces that this operation deploys to.
     pub namespaces: &'p BTreeSet<String>,
 }
 
 impl Domain<'_> {
-    /// Whether an object with the application's mark is its own: it bears the id of the installation, an earlier operation
-    /// put it there, or it is in a namespace that this one deploys to.
+    /// Whether an object with the application's mark is its own: it bears the id of the installation, it is known to be, or it
+    /// is in a namespace that this operation deploys to.
     pub fn holds(&self, live: &Object) -> bool {
         !self.request.tracking.installation.is_empty()
             || self.namespaces.contains(live.namespace())

@@ -197,10 +197,14 @@ pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
     remarks
 }
 
-/// The sync options of an application that nothing knows, each with what to write instead.
+/// The sync options of an application or an operation that nothing knows, each with what to write instead.
 pub fn unknown_options(flags: &[String]) -> Vec<String> {
     let unheard = flags.iter().filter(|flag| find(flag).is_none());
-    unheard.map(|flag| unknown(flag, |known| known.application, &OF_OPERATION)).collect()
+    let problem = |flag: &String| {
+        let hint = hint(flag, |known| known.application, &OF_OPERATION);
+        format!("sync option {flag:?} is not known; {hint}")
+    };
+    unheard.map(problem).collect()
 }
 
 /// What is surprising in the options of a resource.
@@ -246,10 +250,15 @@ fn find(option: &str) -> Option<&'static Known> {
 }
 
 fn unknown(option: &str, here: impl Fn(&Known) -> bool, switches: &[&'static str]) -> String {
+    format!("sync option {option:?} is not known and is ignored; {}", hint(option, here, switches))
+}
+
+/// What to write instead of an option.
+fn hint(option: &str, here: impl Fn(&Known) -> bool, switches: &[&'static str]) -> String {
     let name = option.split('=').next().unwrap_or_default().trim();
     let known = KNOWN.iter().filter(|known| here(known)).map(|known| (known.name, known.values));
     let all: Vec<(&str, &[&str])> = known.chain(switches.iter().map(|name| (*name, SWITCH))).collect();
-    let hint = match all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+    match all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         Some((name, values)) => {
             let spellings: Vec<String> = values.iter().map(|value| format!("{name}={value}")).collect();
             format!("write {}", spellings.join(" or "))
@@ -258,8 +267,7 @@ fn unknown(option: &str, here: impl Fn(&Known) -> bool, switches: &[&'static str
             let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
             format!("known are {}", names.join(", "))
         }
-    };
-    format!("sync option {option:?} is not known and is ignored; {hint}")
+    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,8 @@ pub struct PlanInput<'a> {
     pub targets: Vec<Target>,
     /// The objects in the cluster: those that the application tracks, and those of [`named_objects`].
     pub live: &'a [LiveObject],
-    /// The objects that earlier operations of the application put into the cluster, as far as that is recorded.
+    /// The objects that are the application's own wherever they bear its mark: those that its earlier operations put into the
+    /// cluster, as far as that is recorded, and for a deletion those that it is known to have.
     pub known: &'a BTreeSet<ObjectKey>,
     /// The hooks that have succeeded with the inputs they have: [`unchanged_hooks`](crate::unchanged_hooks).
     pub unchanged: &'a BTreeSet<ObjectKey>,
@@ -291,6 +292,27 @@ pub fn named_objects(
         }
     }
     named.into_iter().collect()
+}
+
+/// The objects of the manifests that the deletion of an application deletes where they bear its mark: whoever writes a name
+/// and a mark into its manifests means this very object. Nothing where it is no deletion, or its objects stay.
+pub fn deleted_objects(
+    request: &SyncRequest,
+    targets: &[Target],
+    discovery: &Discovery,
+) -> BTreeSet<(Gvk, String, String)> {
+    if !request.deletion.is_some_and(Cascade::deletes) {
+        return BTreeSet::new();
+    }
+    let kinds = Kinds::new(discovery, targets.iter().map(|target| &target.object));
+    let named = targets.iter().filter(|target| !target.object.name().is_empty());
+    let places = named.filter_map(|target| {
+        let object = &target.object;
+        let gvk = served_gvk(object, discovery)?;
+        let namespace = scope(object, &kinds, &request.namespace).namespace.to_owned();
+        Some((gvk, namespace, object.name().to_owned()))
+    });
+    places.collect()
 }
 
 /// Whether it is a hook whose object may be there when its application goes: its policy keeps it, and no inventory has it.

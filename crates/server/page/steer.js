@@ -70,18 +70,22 @@ async function planned(path, { revision, prune, dryRun }) {
 // So many objects of a wave are named.
 const NAMED = 20;
 
-// What is deleted with an Application, in which order.
+// What is deleted with an Application, in which order, and what stays.
 async function applicationDeletion(path, { cascade }) {
-  const told = await look(`${path}/deletion`);
-  const hook = (phase, when) => (told.hooks.includes(phase) ? h("li", null, `Hooks of phase ${phase} run, ${when}.`) : null);
-  const objects = told.waves.reduce((sum, wave) => sum + wave.objects.length, 0);
-  const named = (wave) => [...wave.objects.slice(0, NAMED).map(objectName), ...(wave.objects.length > NAMED ? [`and ${wave.objects.length - NAMED} more`] : [])].join(", ");
-  const order = cascade === "orphan" ? h("li", null, `${count(objects, "object")}: left where they are.`)
-    : told.waves.map((wave) => h("li", null, `Wave ${wave.wave}: ${named(wave)}`));
+  const { removesFile, steps, stays } = await look(`${path}/deletion${cascade ? `?cascade=${encodeURIComponent(cascade)}` : ""}`);
+  const named = (objects) => [...objects.slice(0, NAMED).map(objectName), ...(objects.length > NAMED ? [`and ${objects.length - NAMED} more`] : [])].join(", ");
+  const waves = [];
+  for (const step of steps) {
+    const last = waves.at(-1);
+    if (last && last[0].phase === step.phase && last[0].wave === step.wave) last.push(step);
+    else waves.push([step]);
+  }
+  const when = { PreDelete: "Before anything is deleted", PostDelete: "When all is gone" };
+  const line = (wave) => h("li", null, `${when[wave[0].phase] ?? `Wave ${wave[0].wave}`}: ${named(wave)}${wave[0].hook ? ", as a hook" : ""}`);
   return [
-    told.removesFile ? h("p", null, h("strong", null, "Its document is removed from the folder that is served."), " Whoever needs it again takes it from where it is kept.") : null,
-    objects === 0 && told.hooks.length === 0 ? h("p", null, "It has no objects that are known of.")
-      : h("ol", null, hook("PreDelete", "before anything is deleted"), order, hook("PostDelete", "when all is gone")),
+    removesFile ? h("p", null, h("strong", null, "Its document is removed from the folder that is served."), " Whoever needs it again takes it from where it is kept.") : null,
+    waves.length === 0 ? h("p", null, "Nothing of the cluster goes with it.") : h("ol", null, waves.map(line)),
+    stays.length > 0 ? h("p", null, `These stay: ${named(stays)}.`) : null,
   ];
 }
 

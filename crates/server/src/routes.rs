@@ -2,7 +2,6 @@
 
 mod applications;
 mod applicationsets;
-mod deletion;
 mod events;
 mod operations;
 mod output;
@@ -46,7 +45,6 @@ pub(crate) fn routes() -> Vec<Route> {
         session::routes(),
         sign_in::routes(),
         applications::routes(),
-        deletion::routes(),
         applicationsets::routes(),
         operations::routes(),
         output::routes(),

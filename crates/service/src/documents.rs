@@ -1,6 +1,7 @@
 //! Operations as documents: what `-o json` prints and what tidegate processes tell each other. The field names are a
 //! stable interface, documented in `docs/cli.md`.
 
+pub mod deletion;
 pub mod differences;
 pub mod events;
 pub mod facts;

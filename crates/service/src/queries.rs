@@ -219,6 +219,10 @@ impl Queries {
             Request::DeleteApplication { name, cascade, by, reason } => {
                 self.serving().await?.delete(&name, cascade, by, reason).await.map(|()| Reply::Done)
             }
+            Request::PlanDeletion { name, cascade } => {
+                let plan = self.serving().await?.plan_deletion(&name, cascade).await?;
+                Ok(Reply::DeletionPlan(Box::new(plan)))
+            }
             Request::RollbackApplication { name, id, prune, by } => {
                 self.serving().await?.rollback(&name, id, prune, by).await.map(|()| Reply::Done)
             }

@@ -2,12 +2,13 @@
 
 use tidegate_applicationset::policy::Options;
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_model::Warning;
 use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_model::{Cascade, Warning};
 
 use crate::applications::store::{AppKey, kept_applications};
 use crate::control::client::{self, Asked};
 use crate::control::protocol::{Reply, Request};
+use crate::documents::deletion::DeletionPlan;
 use crate::error::ServiceError;
 use crate::lines::WindowLine;
 use crate::notices::Notices;
@@ -78,6 +79,19 @@ pub async fn diff(
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
     match answer(state_dir, &Request::DiffApplication { name, revision }).await? {
         Some(Reply::Differences { objects, findings }) => Ok((objects, findings)),
+        Some(other) => Err(unexpected(&other)),
+        None => Err(nobody(state_dir)),
+    }
+}
+
+/// What the deletion of an application would do.
+pub async fn plan_application_deletion(
+    state_dir: &StateDir,
+    name: String,
+    cascade: Cascade,
+) -> Result<DeletionPlan, ServiceError> {
+    match answer(state_dir, &Request::PlanDeletion { name, cascade }).await? {
+        Some(Reply::DeletionPlan(plan)) => Ok(*plan),
         Some(other) => Err(unexpected(&other)),
         None => Err(nobody(state_dir)),
     }

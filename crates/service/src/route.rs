@@ -186,6 +186,7 @@ pub fn unexpected(reply: &Reply) -> ServiceError {
         Reply::ApplicationSets { .. } => "ApplicationSets",
         Reply::ApplicationSet(_) => "an ApplicationSet",
         Reply::Deletion(_) => "the order of a deletion",
+        Reply::DeletionPlan(_) => "the plan of a deletion",
         Reply::SyncWindow(_) => "a sync window",
         Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",

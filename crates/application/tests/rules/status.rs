@@ -181,6 +181,12 @@ fn when_a_comparison_is_due() {
         let mut app = fresh.clone();
         app.metadata.annotations.insert(refresh::SKIP_ANNOTATION.into(), value.into());
         assert_eq!(refresh::is_skipped(&app), expected, "{value}");
+        assert_eq!(refresh::left_alone(&app).is_some_and(|why| why.contains("skip-reconcile")), expected);
+        // Beside an Argo CD, that one alone is kept off what is labelled as ours.
+        for (label, skipped) in [("true", false), ("false", expected)] {
+            app.metadata.labels.insert(refresh::MANAGED_LABEL.into(), label.into());
+            assert_eq!(refresh::is_skipped(&app), skipped, "{value}, labelled {label}");
+        }
     }
 }
 

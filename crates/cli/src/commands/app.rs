@@ -5,8 +5,10 @@ pub(super) mod desk;
 mod explain;
 mod hooks;
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
+use tidegate_application::refresh;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationResource, OperationState, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, Warning, format_duration};
@@ -27,6 +29,8 @@ use self::desk::Desk;
 
 /// How long whoever waits for applications waits for somebody to serve them.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
+/// How long what an operation has done is waited for, to be shown: the comparison may take long.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliError> {
     match command {
@@ -148,7 +152,8 @@ async fn finished(desk: &Desk, name: &str, end: &EndArgs, printer: &Printer) -> 
     if end.is_async {
         return Ok(Ended::Done);
     }
-    let waited = until(desk, &[name.to_owned()], end.timeout, printer, is_over).await?;
+    let since = Cell::new(None);
+    let waited = until(desk, &[name.to_owned()], end.timeout, printer, is_over_soon(&since)).await?;
     let Some(over) = waited.and_then(|mut found| found.pop()) else { return Ok(Ended::NotFinished) };
     let state = over.status.operation_state.as_ref();
     printer.out(&application::show(&over, None, printer.width()))?;
@@ -160,14 +165,35 @@ fn named(selector: &ResourceSelector) -> OperationResource {
     OperationResource { group, kind, namespace, name, ..OperationResource::default() }
 }
 
-/// Nothing is under way, and what the last operation did has been seen.
+/// Nothing is under way, and what the last operation did has been seen. That is not awaited of one that has failed: the
+/// comparison may hang on the very thing that it has failed at.
 fn is_over(application: &Application) -> bool {
     let status = &application.status;
+    let is_left_alone = refresh::is_skipped(application);
     let is_seen = |state: &OperationState| {
         let dry_run = state.operation.sync.as_ref().is_some_and(|sync| sync.dry_run);
-        state.finished_at.is_some_and(|at| dry_run || status.reconciled_at.is_some_and(|seen| seen >= at))
+        let shows_nothing = dry_run || is_left_alone || state.phase != OperationPhase::Succeeded;
+        state
+            .finished_at
+            .is_some_and(|at| shows_nothing || status.reconciled_at.is_some_and(|seen| seen >= at))
     };
     application.operation.is_none() && status.operation_state.as_ref().is_none_or(is_seen)
+}
+
+/// The same of the operation that is waited for; but for a comparison only a while, counted from when it was first found to be
+/// over.
+fn is_over_soon(since: &Cell<Option<Instant>>) -> impl Fn(&Application) -> bool {
+    move |application| {
+        if is_over(application) {
+            return true;
+        }
+        if application.operation.is_some() {
+            return false;
+        }
+        let first = since.get().unwrap_or_else(Instant::now);
+        since.set(Some(first));
+        first.elapsed() >= SEEN_WITHIN
+    }
 }
 
 async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> {
@@ -251,4 +277,49 @@ async fn served(desk: &Desk, printer: &Printer) -> Result<(), CliError> {
 
 fn is_meant(application: &Application, text: &str) -> bool {
     AppKey::of(application).is_meant(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn after(phase: &str, reconciled_at: &str) -> Application {
+        serde_json::from_value(json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "a"},
+            "spec": {"project": "default", "destination": {"name": "in-cluster"}},
+            "status": {
+                "reconciledAt": reconciled_at,
+                "operationState": {
+                    "operation": {"sync": {}}, "phase": phase,
+                    "startedAt": "2026-01-01T00:00:01Z", "finishedAt": "2026-01-01T00:00:05Z",
+                },
+            },
+        }))
+        .unwrap()
+    }
+
+    /// A comparison may hang on the very repository that an operation was ended for.
+    #[test]
+    fn what_has_failed_is_over_though_nothing_was_compared_since() {
+        let (before, since) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:06Z");
+        assert!(is_over(&after("Failed", before)) && is_over(&after("Error", before)));
+        assert!(is_over(&after("Succeeded", since)) && !is_over(&after("Succeeded", before)));
+        let mut under_way = after("Failed", before);
+        under_way.operation = Some(under_way.status.operation_state.clone().unwrap().operation);
+        assert!(!is_over(&under_way));
+        let mut left_alone = after("Succeeded", before);
+        left_alone.metadata.annotations.insert(refresh::SKIP_ANNOTATION.to_owned(), "true".to_owned());
+        assert!(is_over(&left_alone), "it is compared no more");
+    }
+
+    #[test]
+    fn what_was_compared_too_slowly_is_over_after_a_while() {
+        let first = Cell::new(None);
+        let slow = after("Succeeded", "2026-01-01T00:00:00Z");
+        assert!(!is_over_soon(&first)(&slow));
+        first.set(Instant::now().checked_sub(SEEN_WITHIN));
+        assert!(is_over_soon(&first)(&slow));
+    }
 }

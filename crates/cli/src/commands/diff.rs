@@ -1,6 +1,6 @@
 //! `tidegate diff`: how the cluster differs from the manifests.
 
-use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus, Question};
+use tidegate_executor::effects::{self, Differences, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_model::{Severity, Warning};
 use tidegate_service::clusters;
@@ -39,7 +39,7 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
     let targets = Targets { targets: manifests.targets, ..Targets::default() };
     let now = SystemClock.now();
     let comparing = effects::diff(cluster.as_ref(), (Question::Sync, &request), targets, now, known.as_ref());
-    let (objects, findings) = outage::explained(cluster.as_ref(), printer, comparing)
+    let Differences { objects, findings, .. } = outage::explained(cluster.as_ref(), printer, comparing)
         .await
         .map_err(|error| ServiceError::of_cluster(&chosen.destination(), &error.message))?;
     report(&objects, &findings, args.output, printer)

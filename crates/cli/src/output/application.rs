@@ -176,7 +176,7 @@ fn resource(one: &ResourceStatus) -> [String; 7] {
     ]
 }
 
-fn name(application: &Application) -> String {
+pub(super) fn name(application: &Application) -> String {
     let metadata = &application.metadata;
     match metadata.namespace.as_str() {
         "" => metadata.name.clone(),

@@ -15,6 +15,7 @@ pub mod picture;
 pub mod plan;
 pub mod set;
 pub mod set_plan;
+pub mod standing;
 pub mod text;
 
 pub use machine::document;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use tidegate_model::annotations::FIELD_MANAGER;
-use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, OperationId, Timestamp};
+use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId, Timestamp};
 use tokio::sync::watch;
 
 use super::journal::Journal;
@@ -18,7 +18,7 @@ use super::{AuditEntry, Clock, SimConfig, SimError, SimState};
 use super::{logs, stream};
 use crate::{
     Applied, ApplyRequest, Cluster, ClusterError, Container, DeleteRequest, Deleted, Detail, Listing,
-    LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchEvent, WatchStream,
+    LiveAnswer, LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchEvent, WatchStream,
 };
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
@@ -122,8 +122,9 @@ impl Cluster for SimCluster {
         Ok(listing)
     }
 
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
-        self.call(|inner, now| inner.state.live(now, query)).await
+    async fn live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError> {
+        let objects = self.call(|inner, now| inner.state.live(now, query)).await?;
+        Ok(LiveAnswer { objects, ..LiveAnswer::default() })
     }
 
     /// Everybody may do everything here.

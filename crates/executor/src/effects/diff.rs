@@ -58,6 +58,17 @@ pub enum Question {
     Manifests,
 }
 
+/// How an application differs from the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Differences {
+    /// Object by object, in the order in which they would be synced.
+    pub objects: Vec<ObjectDifference>,
+    /// The findings of the plan.
+    pub findings: Vec<Warning>,
+    /// All that may hold something of the application was looked through, and not only what may be.
+    pub is_whole: bool,
+}
+
 /// Compares an application with the cluster, in the order in which it would be synced, and gives the plan's findings.
 /// What is no longer wanted is looked for as by a sync that prunes. Hooks are not
 /// compared. Writes nothing, and shows no value of a Secret among the manifests.
@@ -67,14 +78,15 @@ pub async fn diff(
     targets: Targets,
     started_at: Timestamp,
     known: Option<&Known>,
-) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
+) -> Result<Differences, CallError> {
     let mask = targets.mask();
     match differences(cluster, (question, request), targets, started_at, known).await {
-        Ok((mut objects, mut findings)) => {
+        Ok(mut found) => {
+            let Differences { objects, findings, .. } = &mut found;
             objects.iter_mut().filter_map(|object| object.refused.as_mut()).for_each(|why| mask.hide(why));
             objects.iter_mut().for_each(|object| mask.hide(&mut object.task.reason));
             findings.iter_mut().for_each(|finding| mask.hide(&mut finding.message));
-            Ok((objects, findings))
+            Ok(found)
         }
         Err(mut error) => {
             mask.hide(&mut error.message);
@@ -89,7 +101,7 @@ async fn differences(
     targets: Targets,
     started_at: Timestamp,
     known: Option<&Known>,
-) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
+) -> Result<Differences, CallError> {
     // A sync of what is out of sync goes by the manifests as well.
     let shows_replacements = question == Question::Sync && !request.options.has("ApplyOutOfSyncOnly=true");
     let mut request = request.clone();
@@ -97,7 +109,7 @@ async fn differences(
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
     request.options.prune = true;
     let asked = (NO_OPERATION, &request);
-    let Drawn { mut planned, live, .. } = draw(cluster, asked, targets, started_at, known).await?;
+    let Drawn { mut planned, live, is_whole, .. } = draw(cluster, asked, targets, started_at, known).await?;
     if shows_replacements {
         replace_what_is_in_sync(&mut planned.plan);
     }
@@ -124,7 +136,7 @@ async fn differences(
         let judged = judge(&comparer, task, pair, outcomes.remove(&id));
         objects.push(ObjectDifference { live, ..judged });
     }
-    Ok((objects, planned.plan.warnings))
+    Ok(Differences { objects, findings: planned.plan.warnings, is_whole })
 }
 
 /// That an object has all that its manifest gives says nothing about what else a replacement would take from it.

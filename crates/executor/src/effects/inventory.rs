@@ -9,7 +9,9 @@ use tidegate_model::{
     annotations,
 };
 use tidegate_oplog::{Inventory, InventoryChange, InventoryUpdate, Known};
-use tidegate_planner::Planned;
+use tidegate_planner::{Planned, deleted_objects};
+
+use super::planning::Targets;
 
 /// The group whose kinds later came to other groups: an object put there is found under another name.
 const MOVED_GROUP: &str = "extensions";
@@ -67,6 +69,24 @@ pub(super) fn served(inventory: &Inventory, discovery: &Discovery) -> Places {
     places
 }
 
+/// The objects that are to go with an application wherever they bear its mark, whatever the inventory knows: those of its
+/// manifests, and those that it is known to have.
+pub(super) fn owned(request: &SyncRequest, targets: &Targets, discovery: &Discovery) -> Places {
+    let named = deleted_objects(request, &targets.targets, discovery);
+    let known = match request.deletion {
+        Some(cascade) if cascade.deletes() => served(&targets.owned, discovery),
+        _ => Places::default(),
+    };
+    let key = |(gvk, namespace, name): &(Gvk, String, String)| {
+        ObjectKey::new(&gvk.group, &gvk.kind, namespace, name)
+    };
+    Places {
+        keys: named.iter().map(key).chain(known.keys).collect(),
+        served: named.into_iter().chain(known.served).collect(),
+        moved: known.moved,
+    }
+}
+
 /// How far a plan looks. Where the inventory lacks nothing, no further. Else all of the cluster, if something may be pruned;
 /// and without that, nothing or a little: what would only be shown is not worth more.
 pub(super) fn reach(request: &SyncRequest, known: Option<&Known>, places: &Places) -> Reach {
@@ -104,7 +124,7 @@ pub(super) fn begun(
     planned: &Planned,
     request: &SyncRequest,
     known: Option<&Known>,
-    (reach, live): (Reach, &[LiveObject]),
+    (reach, is_searched, live): (Reach, bool, &[LiveObject]),
     gone: &Inventory,
 ) -> Vec<InventoryChange> {
     let Planned { plan, elsewhere, .. } = planned;
@@ -125,8 +145,9 @@ pub(super) fn begun(
     let places: Inventory = found.chain(tasks).collect();
     let forgotten = gone - &places;
     let forget = (!forgotten.is_empty()).then_some(InventoryChange::Forget(forgotten));
-    // As long as something is found elsewhere, every plan that could prune it finds it again, and says so.
-    let is_whole = reach == Reach::Everything && (request.options.adopt || elsewhere.is_empty());
+    // As long as not all could be searched, or something is found elsewhere, every plan that could prune it finds it again, and says so.
+    let is_whole =
+        reach == Reach::Everything && is_searched && (request.options.adopt || elsewhere.is_empty());
     let grow = if is_whole {
         Some(InventoryChange::Begin(places))
     } else {

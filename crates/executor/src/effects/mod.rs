@@ -21,11 +21,12 @@ mod resources;
 mod rights;
 mod subject;
 mod trial;
+mod unsearched;
 
 use tidegate_cluster::Cluster;
 use tidegate_lifecycle::operation::{Answer, TaskCommand};
 
-pub use diff::{NO_OPERATION, ObjectDifference, ObjectStatus, Question, diff};
+pub use diff::{Differences, NO_OPERATION, ObjectDifference, ObjectStatus, Question, diff};
 pub use extensions::{ExtensionNames, review_health, warn_of_missing_extensions};
 pub(crate) use failures::call_error;
 pub use inventory::{cluster_of, update as update_inventory};
@@ -38,6 +39,7 @@ pub use planning::{NotPlanned, Prepared, Targets, plan, prepare};
 pub use rights::review as review_rights;
 pub(crate) use rights::words as missing_rights_words;
 pub use subject::Subject;
+pub use unsearched::NOT_SEARCHED;
 
 /// Carries out a command about one task, except [`TaskCommand::RunHook`], which is for a runner and not for a cluster.
 pub async fn carry_out(cluster: &dyn Cluster, subject: &Subject<'_>, command: &TaskCommand) -> Answer {

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tidegate_cluster::{Cluster, ErrorKind, LiveQuery};
+use tidegate_cluster::{Cluster, ErrorKind, LiveAnswer, LiveQuery, Reach};
 use tidegate_lifecycle::operation::{CallError, NamespaceSight};
 use tidegate_model::{LiveObject, Mandate, OperationId, Phase, Plan, SyncRequest, Timestamp, Warning};
-use tidegate_oplog::{InventoryChange, Known};
+use tidegate_oplog::{Inventory, InventoryChange, Known};
 use tidegate_planner::{LastRun, PlanInput, Planned, Target, named_objects};
 
 use crate::gates::GateDefinitions;
@@ -16,7 +16,7 @@ use super::failures::call_error;
 use super::inventory::{self, Places};
 use super::kept::{PinnedPlan, PlanMoved};
 use super::mask::Mask;
-use super::{comparing, namespaces, rights};
+use super::{comparing, namespaces, rights, unsearched};
 
 /// The manifests of an operation, kept with it from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct Targets {
     /// The plan that the operation is to carry out, and no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Box<PinnedPlan>>,
+    /// What the application is known to have, besides its manifests: a deletion deletes these objects where they bear its mark.
+    #[serde(default, skip_serializing_if = "Inventory::is_empty")]
+    pub owned: Inventory,
     /// The last runs of hooks that run only when their inputs have changed. The log says them each time.
     #[serde(skip)]
     pub last_runs: Vec<LastRun>,
@@ -144,7 +147,7 @@ pub(super) async fn prepare_with(
     let pinned = targets.pinned.take();
     // The names of its generated hooks are those of the kept plan.
     let started_at = pinned.as_ref().map_or(started_at, |pinned| pinned.made_at());
-    let Drawn { mut planned, live, query, namespaces } =
+    let Drawn { mut planned, live, is_whole, query, namespaces } =
         draw(cluster, asked, targets, started_at, known).await?;
     let gone = inventory::gone(cluster, &query, &live).await;
     if request.options.has("ApplyOutOfSyncOnly=true") {
@@ -154,7 +157,7 @@ pub(super) async fn prepare_with(
     if let Some(pinned) = pinned {
         pinned.take_place(&mut planned, request, &live)?;
     }
-    let inventory = inventory::begun(&planned, request, known, (query.reach, &live), &gone);
+    let inventory = inventory::begun(&planned, request, known, (query.reach, is_whole, &live), &gone);
     Ok((Prepared { planned, inventory, namespaces }, live))
 }
 
@@ -163,6 +166,8 @@ pub(super) struct Drawn {
     pub planned: Planned,
     /// The live objects it was made with.
     pub live: Vec<LiveObject>,
+    /// The cluster was searched as far as that was asked for.
+    pub is_whole: bool,
     /// How they were asked for.
     pub query: LiveQuery,
     /// The namespaces of the manifests, as far as they may be seen.
@@ -178,12 +183,22 @@ pub(super) async fn draw(
     known: Option<&Known>,
 ) -> Result<Drawn, CallError> {
     let discovery = cluster.discover().await.map_err(|error| call_error(&error))?;
-    let named = named_objects(request, &targets.targets, &discovery, started_at);
-    let places = known.map_or_else(Places::default, |known| inventory::served(&known.places, &discovery));
+    let mut places = known.map_or_else(Places::default, |known| inventory::served(&known.places, &discovery));
     let reach = inventory::reach(request, known, &places);
-    let (application, tracking) = (request.application.clone(), request.tracking.clone());
-    let query = LiveQuery { application, tracking, named, inventory: places.served, reach };
     let namespaces = tidegate_planner::namespaces(request, &targets.targets, &discovery);
+    let mut query = LiveQuery {
+        application: request.application.clone(),
+        tracking: request.tracking.clone(),
+        named: named_objects(request, &targets.targets, &discovery, started_at),
+        inventory: std::mem::take(&mut places.served),
+        reach,
+        namespaces: namespaces.iter().chain([&request.namespace]).cloned().collect(),
+    };
+    if reach != Reach::Places {
+        let owned = inventory::owned(request, &targets, &discovery);
+        places.keys.extend(owned.keys);
+        query.inventory.extend(owned.served);
+    }
     let unchanged =
         tidegate_planner::unchanged_hooks(request, &targets.targets, &discovery, &targets.last_runs);
     let plan = |live: &[LiveObject], terminating: &BTreeSet<String>| {
@@ -200,8 +215,8 @@ pub(super) async fn draw(
             offline: false,
         })
     };
-    let live = match cluster.live(&query).await {
-        Ok(live) => live,
+    let LiveAnswer { objects: live, unsearched } = match cluster.live(&query).await {
+        Ok(answer) => answer,
         Err(error) if error.kind == ErrorKind::Forbidden => {
             let blind = plan(&[], &BTreeSet::new()).plan;
             return Err(rights::beside(cluster, &blind.tasks, &error).await);
@@ -213,7 +228,8 @@ pub(super) async fn draw(
         namespaces.iter().filter(|sight| sight.terminating).map(|sight| sight.name.clone()).collect();
     let mut planned = plan(&live, &terminating);
     planned.plan.warnings.splice(0..0, targets.warnings);
+    unsearched::review(request, &query, &unsearched, &mut planned.plan);
     review_health(&mut planned);
     Targets::gate(&targets.gates, &mut planned.plan);
-    Ok(Drawn { planned, live, query, namespaces })
+    Ok(Drawn { planned, live, is_whole: unsearched.is_empty(), query, namespaces })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_cluster::{Cluster as _, ErrorKind, LiveQuery, Reach};
+use tidegate_cluster::{Cluster as _, ErrorKind, LiveQuery, MissingRight, Reach};
 use tidegate_model::annotations::TRACKING_ID;
 use tidegate_model::{LiveObject, Tracking, TrackingMethod};
 
@@ -54,7 +54,7 @@ async fn few_names_are_read_one_by_one_and_many_by_one_list() {
             reach: Reach::Places,
             ..LiveQuery::default()
         };
-        let found = cluster.live(&query).await.unwrap();
+        let found = cluster.live(&query).await.unwrap().objects;
         assert_eq!(names(&found), named);
         let asked = calls(&log);
         assert_eq!(asked.iter().filter(|line| line.contains('?')).count(), lists, "{asked:?}");
@@ -72,7 +72,7 @@ async fn whoever_may_not_list_reads_one_by_one() {
     let named: Vec<&str> = named.iter().map(String::as_str).collect();
     let (application, reach) = ("app".to_owned(), Reach::Places);
     let query = LiveQuery { application, named: places(&named), reach, ..LiveQuery::default() };
-    assert_eq!(cluster.live(&query).await.unwrap().len(), 12);
+    assert_eq!(cluster.live(&query).await.unwrap().objects.len(), 12);
     assert_eq!(calls(&log).len(), 14);
 }
 
@@ -103,7 +103,7 @@ async fn an_inventory_is_believed_only_where_the_cluster_agrees() {
         reach: Reach::Places,
         ..LiveQuery::default()
     };
-    let found = cluster.live(&query).await.unwrap();
+    let found = cluster.live(&query).await.unwrap().objects;
     assert_eq!(names(&found), ["a", "foreign"]);
     assert!(calls(&log).iter().all(|line| !line.contains("/foo") || line.contains("foreign")));
 }
@@ -122,12 +122,67 @@ async fn without_an_inventory_every_kind_is_searched_by_its_metadata() {
         _ => get_one(asked),
     });
     let query = LiveQuery { application: "app".to_owned(), named: places(&["d"]), ..LiveQuery::default() };
-    let found = cluster.live(&query).await.unwrap();
+    let found = cluster.live(&query).await.unwrap().objects;
     assert_eq!(names(&found), ["a", "d"]);
     let asked = log.lock().unwrap();
     let lists: Vec<&Asked> = asked.iter().filter(|asked| asked.path.contains('?')).collect();
     assert_eq!(lists.len(), 5);
     assert!(lists.iter().all(|list| list.accept.contains("as=PartialObjectMetadataList")));
+}
+
+/// Rights that end at the namespaces of an application are enough for what it has there; what may not be looked through is
+/// told, and never taken for empty.
+#[tokio::test]
+async fn what_cannot_be_searched_is_told() {
+    let refused =
+        |what: &str| Some(Reply::Json(403, status(403, "Forbidden", &format!("cannot list {what}"))));
+    let (cluster, log) = cluster(move |asked| match asked.path.as_str() {
+        "/api/v1/namespaces/shop/configmaps?limit=500" => Some(list(&[tracked("a", "app")])),
+        "/api/v1/namespaces/other/configmaps?limit=500" => Some(list(&[])),
+        "/api/v1/namespaces/shop/secrets?limit=500" => Some(list(&[])),
+        "/apis/apps/v1/deployments?limit=500" => Some(Reply::Json(500, status(500, "", "conversion failed"))),
+        path if path.contains("?limit=500") => refused(path),
+        _ => get_one(asked),
+    });
+    let namespaces = BTreeSet::from(["shop".to_owned(), "other".to_owned()]);
+    let query = LiveQuery { application: "app".to_owned(), namespaces, ..LiveQuery::default() };
+    let answer = cluster.live(&query).await.unwrap();
+    assert_eq!(names(&answer.objects), ["a"]);
+    let right = |namespace: &str, resource: &str| MissingRight {
+        namespace: namespace.to_owned(),
+        resource: resource.to_owned(),
+        verb: "list",
+    };
+    let told: Vec<_> = answer
+        .unsearched
+        .into_iter()
+        .map(|one| (one.kind.to_string(), one.is_beyond, one.missing.into_iter().collect::<Vec<_>>()))
+        .collect();
+    let told: BTreeSet<_> = told.into_iter().collect();
+    let expected = [
+        ("ConfigMap", true, vec![right("", "configmaps")]),
+        ("apps/Deployment", false, vec![]),
+        ("Namespace", false, vec![right("", "namespaces")]),
+        ("Secret", false, vec![right("other", "secrets")]),
+    ];
+    assert_eq!(
+        told,
+        expected.into_iter().map(|(kind, beyond, rights)| (kind.to_owned(), beyond, rights)).collect()
+    );
+    assert!(calls(&log).iter().all(|line| !line.contains("/namespaces/shop/namespaces")));
+}
+
+#[tokio::test]
+async fn a_kind_that_cannot_be_searched_is_told_of_once_until_it_can_be() {
+    let gvk = |kind: &str| Gvk::new("", "v1", kind);
+    let (cluster, _) = cluster(|_| None);
+    let (both, secret) = ([gvk("ConfigMap"), gvk("Secret")], BTreeSet::from([gvk("Secret")]));
+    assert_eq!(cluster.newly_unsearched(&both, &secret), secret);
+    assert_eq!(cluster.newly_unsearched(&both, &secret), BTreeSet::new());
+    assert_eq!(cluster.newly_unsearched(&both[..1], &BTreeSet::new()), BTreeSet::new());
+    assert_eq!(cluster.newly_unsearched(&both, &secret), BTreeSet::new(), "nobody has searched it since");
+    assert_eq!(cluster.newly_unsearched(&both, &BTreeSet::new()), BTreeSet::new());
+    assert_eq!(cluster.newly_unsearched(&both, &secret), secret);
 }
 
 /// What would only be shown is not worth a list of every kind.
@@ -146,7 +201,7 @@ async fn a_narrow_search_lists_the_kinds_that_are_named_or_known() {
         reach: Reach::Kinds,
         ..LiveQuery::default()
     };
-    assert_eq!(names(&cluster.live(&query).await.unwrap()), ["a", "d"]);
+    assert_eq!(names(&cluster.live(&query).await.unwrap().objects), ["a", "d"]);
     let asked = log.lock().unwrap();
     let lists: Vec<&Asked> = asked.iter().filter(|asked| asked.path.contains('?')).collect();
     let mut paths: Vec<&str> = lists.iter().map(|list| list.path.as_str()).collect();
@@ -181,7 +236,7 @@ async fn a_label_is_searched_for_and_not_everything() {
         let application = "app".to_owned();
         let tracking = tracking.clone();
         let query = LiveQuery { application, tracking, named: places(&["d"]), ..LiveQuery::default() };
-        assert_eq!(names(&cluster.live(&query).await.unwrap()), found_names);
+        assert_eq!(names(&cluster.live(&query).await.unwrap().objects), found_names);
         let asked = calls(&log);
         let lists: Vec<&String> = asked.iter().filter(|line| line.contains('?')).collect();
         assert!(lists.iter().all(|line| line.ends_with(&format!("?limit=500{conditions}"))), "{lists:?}");
@@ -204,7 +259,7 @@ async fn an_overloaded_server_is_given_time_and_then_told_of() {
         get_one(asked)
     });
     let query = |name| LiveQuery { named: places(&[name]), reach: Reach::Places, ..LiveQuery::default() };
-    assert_eq!(cluster.live(&query("a")).await.unwrap().len(), 1);
+    assert_eq!(cluster.live(&query("a")).await.unwrap().objects.len(), 1);
     assert_eq!(calls(&log).len(), 4);
     let refused = cluster.live(&query("busy")).await.unwrap_err();
     assert!(matches!(refused.kind, ErrorKind::TooManyRequests { .. }));

@@ -1,11 +1,13 @@
 //! The exact texts users match on (spec: result model and messages).
 
+mod left_alone;
 mod overrides;
 
 use tidegate_model::{ClaimHolder, Phase, Task, Timestamp};
 
 use super::state::{Claim, Header, Loss, Operation, Progress, Stage, State, TaskState, WaveStep};
 
+pub(crate) use left_alone::with_left_alone;
 pub(crate) use overrides::{named, passed_over, standing, with_overrides};
 
 pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";

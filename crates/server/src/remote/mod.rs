@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationRequest, OperationResource};
-use tidegate_model::{OperationId, Warning};
+use tidegate_model::{Cascade, OperationId, Warning};
 use tidegate_service::applications::asking::policy;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::ExplanationDocument;
+use tidegate_service::documents::deletion::DeletionPlan;
 use tidegate_service::error::ServiceError;
 use tidegate_service::lines::WindowLine;
 use tidegate_service::reach::Reached;
@@ -145,6 +146,23 @@ impl Remote {
         Ok((objects, findings))
     }
 
+    /// What the deletion of an application would do.
+    pub async fn plan_application_deletion(
+        &self,
+        name: &str,
+        cascade: Cascade,
+    ) -> Result<DeletionPlan, ServiceError> {
+        let asking = Asking::get(&one(&self.key(name).await?, "/deletion"));
+        self.0.ask(asking.with("cascade", cascade.as_str())).await
+    }
+
+    /// What the newest operation of an application says, which may be gone by now; nothing where there is none.
+    pub async fn last_message(&self, application: &str) -> Result<Option<String>, ServiceError> {
+        let asking = Asking::get("/api/v1/operations").with("application", application).with("limit", "1");
+        let Newest { items } = self.0.ask(asking).await?;
+        Ok(items.into_iter().next().and_then(|one| one.message))
+    }
+
     /// Whether sync windows let an application be synced now.
     pub async fn window(&self, key: &AppKey) -> Result<WindowLine, ServiceError> {
         self.read(&one(key, "/window")).await
@@ -154,6 +172,17 @@ impl Remote {
     pub async fn explain(&self, operation: OperationId) -> Result<ExplanationDocument, ServiceError> {
         self.read(&format!("/api/v1/operations/{operation}/explain")).await
     }
+}
+
+/// A page of operations, as far as it matters here.
+#[derive(Deserialize)]
+struct Newest {
+    items: Vec<Operation>,
+}
+
+#[derive(Deserialize)]
+struct Operation {
+    message: Option<String>,
 }
 
 /// The path of an application, or of something of it.

@@ -10,6 +10,7 @@ use tidegate_model::{Cascade, HealthStatus, IfTaken, OperationPhase, Warning};
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::asking::{SyncWish, sync};
 use tidegate_service::applications::listing::{Begins, LabelTerm, OrderBy, Wanted};
+use tidegate_service::documents::deletion::DeletionPlan;
 use tidegate_service::documents::differences::{self, Differences};
 use tidegate_service::documents::plan::{self, PlanDocument};
 use tidegate_service::lines::{ApplicationLine, WindowLine};
@@ -42,6 +43,14 @@ pub(super) fn routes() -> Vec<Route> {
             Gives::Json(SchemaGenerator::subschema_for::<PlanDocument<'static>>),
             plan_next,
         ),
+        look(
+            (
+                DELETION,
+                "planDeletion",
+                "What goes when an application is deleted, in its order, and what stays",
+            ),
+            plan_deletion,
+        ),
         look((WINDOW, "getSyncWindow", "Whether sync windows let an application be synced now"), window),
         look(
             (OBJECTS, "diffObjects", "The same, with the objects as they are and as they would be"),
@@ -61,6 +70,7 @@ const RESOURCES: &str = "/api/v1/applications/{namespace}/{name}/resources";
 const DIFF: &str = "/api/v1/applications/{namespace}/{name}/diff";
 const OBJECTS: &str = "/api/v1/applications/{namespace}/{name}/diff/objects";
 const PLAN: &str = "/api/v1/applications/{namespace}/{name}/plan";
+const DELETION: &str = "/api/v1/applications/{namespace}/{name}/deletion";
 const WINDOW: &str = "/api/v1/applications/{namespace}/{name}/window";
 const SYNC: &str = "/api/v1/applications/{namespace}/{name}/sync";
 const ROLLBACK: &str = "/api/v1/applications/{namespace}/{name}/rollback";
@@ -238,6 +248,22 @@ async fn plan_next(call: Call<DiffQuery>) -> Answer {
     let (serving, _) = one(&call).await?;
     let plan = serving.plan(&named(&call), call.query.revision).await?;
     json(StatusCode::OK, &plan::of(&plan, &[]))
+}
+
+/// What the deletion of an application would do.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ApplicationDeletion {
+    /// The document that it is written down in is removed from the folder that is served.
+    removes_file: bool,
+    #[serde(flatten)]
+    plan: DeletionPlan,
+}
+
+async fn plan_deletion(call: Call<DeleteQuery>) -> Result<ApplicationDeletion, Problem> {
+    let (serving, _) = one(&call).await?;
+    let plan = serving.plan_deletion(&named(&call), call.query.cascade).await?;
+    Ok(ApplicationDeletion { removes_file: serving.is_in_file(&named(&call))?, plan })
 }
 
 async fn window(call: Call) -> Result<WindowLine, Problem> {

@@ -20,6 +20,7 @@ use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
 use tidegate_application::running as runs;
 use tidegate_application::superseding::is_request;
+use tidegate_application::unheeded::{UNHEEDED, unheeded};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
@@ -43,6 +44,8 @@ const TOGETHER: Duration = Duration::from_millis(200);
 /// sooner than this: so that a rollout is watched, and the cluster has other work to do.
 const REST: u32 = 4;
 const REST_MIN: Duration = Duration::from_secs(1);
+/// How long until a cluster is asked again what it did not let us see.
+const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// How long until something is tried again that the state directory did not allow.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Conditions of our own.
@@ -179,8 +182,14 @@ impl Actor for ApplicationActor {
             AppMessage::Related => {}
             AppMessage::Compared { compared, with, began } => {
                 let now = state.now();
-                state.rests_until = now + now.since(began).saturating_mul(REST).max(REST_MIN);
+                let rest = now.since(began).saturating_mul(REST).max(REST_MIN);
+                // Nobody tells of rights that are granted.
+                let again = compared.is_refused.then_some(REFUSED_AGAIN_AFTER);
+                state.rests_until = now + again.unwrap_or(rest);
                 state.compared(*compared, *with);
+                if again.is_some() {
+                    state.stirred(&myself);
+                }
             }
             AppMessage::Prepared(prepared) => state.prepared(prepared),
             AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
@@ -312,6 +321,14 @@ impl AppState {
     /// Everything that is due. Begun is only what is on the disk, with the id of its operation.
     async fn step(&mut self, myself: &ActorRef<AppMessage>) {
         let now = self.now();
+        if refresh::is_skipped(&self.application) && !self.is_at_work() {
+            // What somebody has written into it stays as it is, until it is left alone no more.
+            self.place_runs(myself, now);
+            if self.keep(myself).await.is_ok() {
+                self.tell_runs();
+            }
+            return;
+        }
         self.describe(now);
         self.delete(myself, now).await;
         self.place_runs(myself, now);
@@ -336,6 +353,12 @@ impl AppState {
         }
     }
 
+    /// Whether an operation of it was begun, or is about to be.
+    fn is_at_work(&self) -> bool {
+        self.preparing
+            || self.application.operation.as_ref().is_some_and(|asked| request::id(asked).is_some())
+    }
+
     /// What is wrong with it, whatever a comparison finds.
     fn describe(&mut self, now: Timestamp) {
         if let Some(problem) = self.problem.clone() {
@@ -348,6 +371,7 @@ impl AppState {
         }
         unknown.extend(self.shared.projects.unknown_fields(&self.application));
         self.say(UNKNOWN_FIELD, &unknown, now);
+        self.say(UNHEEDED, &unheeded(&self.application), now);
         let mut unseen = self.shared.watching.forbidden(&self.key);
         let more = unseen.len().saturating_sub(UNSEEN_MAX);
         unseen.truncate(UNSEEN_MAX);

@@ -19,6 +19,7 @@ use tidegate_planner::Target;
 use tidegate_source::Address;
 
 use super::admission::{admit, signed};
+use super::checking::wrong_options;
 use super::deleting;
 use super::manifests::Made;
 use super::messages::AppMessage;
@@ -72,6 +73,11 @@ pub(crate) async fn prepare(
     // One that nobody asked for waits in the engine.
     if let Some(held) = windows.held(true, SystemClock.now()).filter(|_| !mandate.is_automated) {
         return Err(held_back(&held));
+    }
+    let options = asked.sync.as_ref().map(|sync| sync.sync_options.as_slice()).unwrap_or_default();
+    let wrong = wrong_options("operation.sync.syncOptions", options);
+    if !wrong.is_empty() {
+        return Err(wrong.join("; "));
     }
     let refused = |error: operation::Refused| error.to_string();
     let sources = operation::sources(application, &asked).map_err(refused)?;

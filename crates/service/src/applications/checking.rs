@@ -80,14 +80,16 @@ fn check_source(field: &str, source: &ApplicationSource, is_one_of_several: bool
     Ok(())
 }
 
+/// Sync options that mean nothing. One that is misspelt must not be left out silently: without `Prune=false` objects go.
+pub(crate) fn wrong_options(field: &str, options: &[String]) -> Vec<String> {
+    unknown_options(options).into_iter().map(|problem| format!("{field}: {problem}")).collect()
+}
+
 /// What is written in its settings and means nothing.
 fn wrong_settings(application: &Application) -> Vec<String> {
     let spec = &application.spec;
     let policy = spec.sync_policy.clone().unwrap_or_default();
-    let mut wrong: Vec<String> = unknown_options(&policy.sync_options)
-        .into_iter()
-        .map(|problem| format!("spec.syncPolicy.syncOptions: {problem}"))
-        .collect();
+    let mut wrong = wrong_options("spec.syncPolicy.syncOptions", &policy.sync_options);
     let retry = policy.retry.as_ref().map(operation::backoff).and_then(Result::err);
     wrong.extend(retry.map(|problem| format!("spec.syncPolicy.{problem}")));
     let ignored: Vec<IgnoreDifference> = spec.ignore_differences.iter().map(IgnoreDifference::from).collect();

@@ -9,9 +9,10 @@ use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
 use tidegate_application::{automated, operation, superseding};
 use tidegate_cluster::{Cluster, ClusterError};
-use tidegate_executor::effects::{self, NO_OPERATION, ObjectDifference, ObjectStatus, Question};
+use tidegate_executor::effects::{self, Differences, NO_OPERATION, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_health::HealthRules;
+use tidegate_lifecycle::operation::CallError;
 use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
 use tidegate_model::{
     Action, Digest, Gvk, HealthStatus, Mandate, Object, ObjectKey, OperationId, Plan, Severity, SyncRequest,
@@ -27,9 +28,10 @@ use super::manifests::Made;
 use super::places::{NoPlace, Place};
 use super::projects;
 use super::recorded;
-use super::remembered::{Asked, Found, Memory};
+use super::remembered::{Asked, Extent, Found, Memory};
 use super::shared::Shared;
 use super::store::AppKey;
+use super::surprises::{surprises, warning};
 use super::view::Viewed;
 
 /// The wave in which a resource is pruned, which is not the wave it asks for.
@@ -50,6 +52,8 @@ pub(crate) struct Compared {
     pub memory: Memory,
     /// The operation under way, where the revisions that were compared have the very manifests that it deploys.
     pub same: Option<OperationId>,
+    /// The cluster does not let us see what it is about. Nobody tells when that is permitted.
+    pub is_refused: bool,
 }
 
 struct Failed {
@@ -73,11 +77,14 @@ pub(crate) async fn compare(
     application: &Application,
     (level, memory): (Level, Memory),
 ) -> Compared {
-    let mut comparison = Comparison { shared, application, level, memory, moved: Vec::new(), same: None };
+    let mut comparison =
+        Comparison { shared, application, level, memory, moved: Vec::new(), same: None, is_refused: false };
     let compared = comparison.make().await;
-    let Comparison { memory, moved, same, .. } = comparison;
+    let Comparison { memory, moved, same, is_refused, .. } = comparison;
     match compared {
-        Ok((outcome, objects)) => Compared { outcome, objects: Some(objects), moved, memory, same },
+        Ok((outcome, objects)) => {
+            Compared { outcome, objects: Some(objects), moved, memory, same, is_refused }
+        }
         Err(Failed { kind, revisions, message }) => {
             let seen = match kind {
                 ConditionType::ComparisonError => look(shared, application).await,
@@ -85,7 +92,7 @@ pub(crate) async fn compare(
             };
             let objects = (!seen.is_empty()).then(|| seen.iter().map(|one| named(&one.status)).collect());
             let outcome = Outcome::Failed { revisions, kind, message, seen };
-            Compared { outcome, objects, moved, memory: Memory::default(), same: None }
+            Compared { outcome, objects, moved, memory: Memory::default(), same: None, is_refused }
         }
     }
 }
@@ -141,6 +148,7 @@ struct Comparison<'a> {
     memory: Memory,
     moved: Vec<Address>,
     same: Option<OperationId>,
+    is_refused: bool,
 }
 
 impl Comparison<'_> {
@@ -159,6 +167,7 @@ impl Comparison<'_> {
             return Err(wrong(&revisions, errors.join("; ")));
         }
         let mut warnings: Vec<(ConditionType, String)> = found.findings.iter().filter_map(warning).collect();
+        warnings.extend(surprises(&found.findings));
         warnings.extend(found.refused.iter().cloned());
         warnings.extend(undefined_gates(shared, application, &found.gates).await);
         let mut resources = found.resources.clone();
@@ -210,9 +219,17 @@ impl Comparison<'_> {
         }
         let made = shared.manifests.targets(sources, revisions, (made_for, level == Level::Hard)).await?;
         let cluster = seen_by(shared, &place, &made, level);
-        let (differences, findings) = differ(cluster.as_ref(), &request, known.as_ref(), &made).await?;
+        let differing = differ(cluster.as_ref(), &request, known.as_ref(), &made).await;
+        self.is_refused = differing.as_ref().is_err_and(|error| !error.transient && !error.outage);
+        let Differences { objects: differences, findings, is_whole } = differing.map_err(uncompared)?;
         if known.as_ref().is_none_or(|known| !known.searched) {
-            self.memory.search(&asked, &differences);
+            let extent = match is_whole {
+                true => Extent::Whole,
+                // It is told by the comparison that has searched: the next one is to tell it too.
+                false if findings.iter().any(|one| one.code == effects::NOT_SEARCHED) => Extent::Refused,
+                false => Extent::Part,
+            };
+            self.memory.search(&asked, &differences, extent);
         }
         // What the server would make of it could not be asked, perhaps only now: it is asked again.
         let is_guessed = |one: &ObjectDifference| one.estimate && one.task.options.take_over.is_some();
@@ -257,11 +274,13 @@ async fn differ(
     request: &SyncRequest,
     known: Option<&Known>,
     made: &Made,
-) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
+) -> Result<Differences, CallError> {
     let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
-    let comparing =
-        effects::diff(cluster, (Question::Manifests, request), targets, SystemClock.now(), known).await;
-    comparing.map_err(|error| format!("the cluster cannot be compared with: {}", error.message))
+    effects::diff(cluster, (Question::Manifests, request), targets, SystemClock.now(), known).await
+}
+
+fn uncompared(error: CallError) -> String {
+    format!("the cluster cannot be compared with: {}", error.message)
 }
 
 /// What a sync would change, to the revision that is named or to that of the application.
@@ -272,7 +291,8 @@ pub(crate) async fn differences(
     moved: impl FnOnce(Vec<Address>),
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
     let OfSync { cluster, request, known, made } = of_sync(shared, application, revision, moved).await?;
-    differ(cluster.as_ref(), &request, known.as_ref(), &made).await
+    let found = differ(cluster.as_ref(), &request, known.as_ref(), &made).await.map_err(uncompared)?;
+    Ok((found.objects, found.findings))
 }
 
 /// What a sync would do, to the revision that is named or to that of the application: hooks too.
@@ -349,15 +369,6 @@ async fn undefined_gates(
     let problems: Vec<String> = named.iter().filter_map(problem).take(GATES_MAX).collect();
     let message = || format!("a sync will wait for ever: {}", problems.join("; "));
     (!problems.is_empty()).then(|| (comparison::undefined_gate(), message()))
-}
-
-fn warning(finding: &Warning) -> Option<(ConditionType, String)> {
-    let kind = match finding.code.as_str() {
-        "shared-resource" => ConditionType::SharedResourceWarning,
-        "repeated-resource" => ConditionType::RepeatedResourceWarning,
-        _ => return None,
-    };
-    Some((kind, finding.to_string()))
 }
 
 fn refusal(difference: &ObjectDifference) -> Option<(ConditionType, String)> {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use tidegate_application::deletion::{self, is_resources_finalizer};
 use tidegate_application::sources::{Sources, revisions};
 use tidegate_application::{instance_name, operation};
-use tidegate_executor::{Targets, WINDOW};
+use tidegate_executor::effects::{self, NO_OPERATION};
+use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_model::argo::Application;
-use tidegate_model::{OperationId, SyncRequest};
+use tidegate_model::{Cascade, OperationId, Plan, SyncRequest};
 
 use super::admission::signed;
 use super::places::Place;
+use super::recorded;
 use super::shared::Shared;
 use super::store::AppKey;
 use crate::last::{self, LastSync};
@@ -38,10 +40,31 @@ pub(crate) async fn work(
     let (_, mut targets) = manifests(shared, application, &place, known).await?;
     // What it deletes is asked about as any other write is; sync windows are none of its business.
     targets.mandate = Some(shared.projects.unchecked(application, &place)?);
+    targets.owned = deletion::owned(application);
     targets.gates.retain(|gate| !gate.starts_with(WINDOW));
     let Place { destination, namespace, .. } = place;
     let request = deletion::request(application, &asked, (destination, namespace));
     Ok((request.map_err(|error: operation::Refused| error.to_string())?, targets))
+}
+
+/// What a deletion would do now. Nothing is begun.
+pub(crate) async fn plan(
+    shared: &Arc<Shared>,
+    application: &Application,
+    cascade: Cascade,
+) -> Result<Plan, String> {
+    let asked = deletion::operation(application, cascade);
+    let place = place(shared, application)?;
+    let (_, mut targets) = manifests(shared, application, &place, Vec::new()).await?;
+    targets.owned = deletion::owned(application);
+    let Place { destination, namespace, cluster, .. } = place;
+    let request = deletion::request(application, &asked, (destination, namespace));
+    let request = request.map_err(|error: operation::Refused| error.to_string())?;
+    let known = recorded::inventory(shared, &request).await;
+    let now = SystemClock.now();
+    let planning = effects::plan(cluster.as_ref(), NO_OPERATION, &request, targets, now, known.as_ref());
+    let planned = planning.await.map_err(|error| format!("it cannot be planned: {}", error.message))?;
+    Ok(planned.plan)
 }
 
 fn place(shared: &Shared, application: &Application) -> Result<Place, String> {

@@ -34,6 +34,7 @@ mod repositories;
 mod serving;
 mod shared;
 mod supervisor;
+mod surprises;
 mod telling;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]

@@ -19,7 +19,8 @@ use super::listing::{self, Begins, OrderBy, Page, Wanted};
 use super::messages::{Answer, SupervisorMessage};
 use super::shared::Shared;
 use super::store::AppKey;
-use super::{comparing, pushed};
+use super::{comparing, deleting, pushed};
+use crate::documents::deletion::DeletionPlan;
 use crate::error::ServiceError;
 use crate::lines::WindowLine;
 use crate::simulated;
@@ -166,6 +167,13 @@ impl Serving {
         let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
         let planning = comparing::plan(&self.shared, &application, revision, moved);
         planning.await.map_err(ServiceError::refused)
+    }
+
+    /// What the deletion of the application that is meant would do.
+    pub async fn plan_deletion(&self, text: &str, cascade: Cascade) -> Result<DeletionPlan, ServiceError> {
+        let application = self.only(text)?;
+        let planned = deleting::plan(&self.shared, &application, cascade).await;
+        planned.map(|plan| DeletionPlan::of(&plan)).map_err(ServiceError::refused)
     }
 
     async fn request(&self, message: impl FnOnce(Answer) -> SupervisorMessage) -> Result<(), ServiceError> {

@@ -8,6 +8,7 @@ use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
 use tidegate_model::{Cascade, OperationId, Override, ResourceSelector, Warning};
 
+use crate::documents::deletion::DeletionPlan;
 use crate::documents::{ExplanationDocument, SummaryDocument};
 use crate::lines::WindowLine;
 use crate::operations::Listed;
@@ -106,6 +107,14 @@ pub enum Request {
         /// Why; may be empty.
         #[serde(default)]
         reason: String,
+    },
+    /// What the deletion of an application would do.
+    PlanDeletion {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// What would become of its objects.
+        #[serde(default)]
+        cascade: Cascade,
     },
     /// That an application go back to a sync of its history.
     RollbackApplication {
@@ -303,6 +312,8 @@ pub enum Reply {
     ApplicationSet(Box<SetExplanation>),
     /// To [`Request::PlanApplicationSetDeletion`].
     Deletion(Box<DeletionPreview>),
+    /// To [`Request::PlanDeletion`].
+    DeletionPlan(Box<DeletionPlan>),
     /// To [`Request::SyncWindow`].
     SyncWindow(WindowLine),
     /// The wish is durable, and the process works on the operation.

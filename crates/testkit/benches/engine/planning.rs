@@ -35,7 +35,7 @@ pub fn measure() -> Vec<Line> {
     let cluster = cluster();
     let runtime = crate::setup::runtime();
     let discovery = runtime.block_on(cluster.discover()).unwrap();
-    let live = runtime.block_on(cluster.live(&LiveQuery::default())).unwrap();
+    let live = runtime.block_on(cluster.live(&LiveQuery::default())).unwrap().objects;
     let request = request("bench");
     let (known, none) = Default::default();
     let time = |live: &[LiveObject]| {

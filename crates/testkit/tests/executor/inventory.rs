@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidegate_cluster::{Cluster, ClusterError, Layer, LiveQuery, Reach};
+use tidegate_cluster::{Cluster, ClusterError, Layer, LiveAnswer, LiveQuery, Reach};
 use tidegate_executor::Engine;
-use tidegate_model::{Destination, LiveObject, OperationPhase};
+use tidegate_model::{Destination, OperationPhase};
 use tidegate_oplog::{Inventories as _, Inventory};
 use tidegate_testkit::scenario::Sync;
 
@@ -21,7 +21,7 @@ impl Layer for Asked {
         self.inner.as_ref()
     }
 
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
+    async fn live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError> {
         self.places.lock().unwrap().push((query.reach, query.inventory.clone()));
         Cluster::live(self.inner.as_ref(), query).await
     }

@@ -115,7 +115,7 @@ async fn what_a_server_says_of_another_name_decides_nothing() {
 async fn difference(cluster: &Moody, question: Question, sync: &Sync) -> (ObjectStatus, bool, Vec<String>) {
     let asked = (question, &sync.request);
     let now = Timestamp::from_millis(0);
-    let (objects, _) = effects::diff(&cluster.sim, asked, sync.targets(), now, None).await.unwrap();
+    let objects = effects::diff(&cluster.sim, asked, sync.targets(), now, None).await.unwrap().objects;
     let [object] = &objects[..] else { panic!("{objects:?}") };
     assert_eq!(object.refused, None);
     let paths = object.difference.changes.iter().map(|change| change.path.clone());

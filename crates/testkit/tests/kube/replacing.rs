@@ -80,7 +80,7 @@ pub async fn the_difference_shows_what_a_replacement_takes_from_others() {
         control.caller(User::OBSERVER).patch(&place, &foreign).await.unwrap();
         let asked = (Question::Sync, &sync.request);
         let now = Timestamp::from_millis(0);
-        let (objects, _) = effects::diff(&cluster, asked, sync.targets(), now, None).await.unwrap();
+        let objects = effects::diff(&cluster, asked, sync.targets(), now, None).await.unwrap().objects;
         for object in objects {
             assert_eq!((object.refused, object.estimate), (None, estimate), "{words}");
             let paths: Vec<String> =

@@ -497,6 +497,20 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/pruning.rs::what_is_known_adopted_or_of_our_installation_is_pruned_anywhere",
         "tests/e2e/tracking.rs::the_id_of_an_installation_makes_what_is_found_elsewhere_its_own",
     ]),
+    ("For the deletion of an", &[
+        "crates/testkit/tests/executor/deletions.rs::what_an_application_is_known_to_have_goes_and_what_stays_is_named",
+    ]),
+    ("is among the manifests, or", &[
+        "crates/testkit/tests/executor/deletions.rs::what_an_application_is_known_to_have_goes_and_what_stays_is_named",
+        "tests/e2e-kube/taken_over.rs::it_goes_with_its_objects_of_the_cluster_scope",
+    ]),
+    ("is in `status.resources` of the", &[
+        "crates/testkit/tests/executor/deletions.rs::what_an_application_is_known_to_have_goes_and_what_stays_is_named",
+    ]),
+    ("So an application that was", &[
+        "tests/e2e-kube/taken_over.rs::it_goes_with_its_objects_of_the_cluster_scope",
+        "tests/e2e/explained.rs::a_deletion_is_shown_in_its_order_before_it_is_asked_for",
+    ]),
     ("Everything else under the application's", &[
         "crates/testkit/tests/executor/inventory.rs::an_application_of_the_same_name_elsewhere_is_left_alone_until_it_is_adopted",
         "crates/testkit/tests/executor/inventory.rs::what_was_adopted_is_pruned_and_stays_known_when_the_operation_fails",
@@ -515,6 +529,21 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ]),
     ("`--adopt` always looks through the", &[
         "crates/testkit/tests/executor/inventory.rs::an_application_of_the_same_name_elsewhere_is_left_alone_until_it_is_adopted",
+        "crates/kube/src/tests/living.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
+        "crates/kube/src/tests/living.rs::a_label_is_searched_for_and_not_everything",
+    ]),
+    ("**Where rights end at a", &[
+        "crates/kube/src/tests/living.rs::what_cannot_be_searched_is_told",
+        "tests/e2e-kube/taken_over.rs::it_goes_with_its_objects_where_only_their_namespace_may_be_seen",
+    ]),
+    ("a plan that may prune", &[
+        "crates/testkit/tests/executor/deletions.rs::a_search_that_was_refused_is_made_again",
+    ]),
+    ("a deletion does not run", &[
+        "crates/testkit/tests/executor/deletions.rs::what_cannot_be_looked_for_keeps_an_application_from_being_deleted",
+        "tests/e2e-kube/taken_over.rs::it_goes_with_its_objects_where_only_their_namespace_may_be_seen",
+    ]),
+    ("A search reads metadata only,", &[
         "crates/kube/src/tests/living.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
         "crates/kube/src/tests/living.rs::a_label_is_searched_for_and_not_everything",
     ]),

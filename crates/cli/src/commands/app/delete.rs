@@ -1,5 +1,6 @@
 //! `tidegate app delete`: an Application, and what it has.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use tidegate_application::deletion::HELD;
@@ -7,6 +8,7 @@ use tidegate_application::operation;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{Cascade, OperationPhase, format_duration};
 use tidegate_service::control::protocol::Request;
+use tidegate_service::documents::deletion::{DeletionPlan, DeletionStep};
 
 use super::desk::Desk;
 use super::one;
@@ -16,12 +18,18 @@ use crate::exit::Ended;
 use crate::output::{Printer, counted};
 use crate::signals::Signals;
 
+/// Before what a deletion has left where it is, in the message of its operation.
+const LEFT_ALONE: &str = "; left alone: ";
+
 pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
     let desk = Desk::of(&args.service)?;
     let known = one(&desk, &args.name, printer).await?;
     let cascade = Cascade::from(args.cascade);
     if !args.yes {
-        name_what_goes(&known, cascade, printer);
+        match desk.plan_deletion(args.name.clone(), cascade).await {
+            Ok(plan) => name_what_goes(&plan, printer),
+            Err(error) => printer.warn(&format!("what would go cannot be told: {error}")),
+        }
         return Err(CliError::usage(format!(
             "nothing was done; say --yes to delete application {}",
             args.name
@@ -40,18 +48,32 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
     gone(&desk, &known, args, printer).await
 }
 
-fn name_what_goes(known: &Application, cascade: Cascade, printer: &Printer) {
-    let goes: Vec<_> = known.status.resources.iter().filter(|_| cascade.deletes()).collect();
-    let count = u32::try_from(goes.len()).unwrap_or(u32::MAX);
-    match cascade.deletes() {
-        true => printer
-            .warn(&format!("{} will be deleted, as far as is known", counted(count, "object", "objects"))),
-        false => printer.warn("its objects will stay"),
+/// What goes, in its order, and what stays and why.
+fn name_what_goes(plan: &DeletionPlan, printer: &Printer) {
+    let count = |steps: &[&DeletionStep]| u32::try_from(steps.len()).unwrap_or(u32::MAX);
+    let (hooks, goes): (Vec<&DeletionStep>, Vec<&DeletionStep>) = plan.steps.iter().partition(|one| one.hook);
+    match goes.is_empty() {
+        true => printer.warn("no object of it will be deleted"),
+        false => printer
+            .warn(&format!("{} will be deleted, in this order", counted(count(&goes), "object", "objects"))),
     }
-    for one in goes {
-        let slash = if one.namespace.is_empty() { "" } else { "/" };
-        printer.note(&format!("to be deleted: {} {}{slash}{}", one.kind, one.namespace, one.name));
+    for step in &plan.steps {
+        let (phase, wave) = (step.phase, step.wave);
+        printer.note(&match step.hook {
+            true => format!("hook to be run: {} ({phase}, wave {wave})", step.object()),
+            false => format!("to be deleted: {} (wave {wave})", step.object()),
+        });
     }
+    for step in &plan.stays {
+        printer.note(&format!("stays: {}: {}", step.object(), step.reason));
+    }
+    if !hooks.is_empty() {
+        printer.note(&format!(
+            "{} will run",
+            counted(count(&hooks), "hook of the deletion", "hooks of the deletion")
+        ));
+    }
+    plan.warnings.iter().for_each(|warning| printer.warn(&warning.to_string()));
 }
 
 /// Waits until it is gone, or cannot be deleted.
@@ -64,6 +86,7 @@ async fn gone(
     let mut signals = Signals::listen()?;
     let timeout = args.end.timeout;
     let mut told = String::new();
+    let is_told = Cell::new(false);
     let names = [args.name.clone()];
     let asking = async {
         loop {
@@ -79,6 +102,7 @@ async fn gone(
                 return Ok(Some(wrong.message.clone()));
             }
             tell(left, &mut told, printer);
+            is_told.set(told.contains(LEFT_ALONE));
             tokio::time::sleep(desk.pause()).await;
         }
     };
@@ -86,6 +110,11 @@ async fn gone(
         ended = asking => return Ok(match ended? {
             None => {
                 printer.note(&format!("application {} is deleted", args.name));
+                // It may have gone before that was seen.
+                let said = if is_told.get() { None } else { desk.last_message(printer, known).await };
+                if let Some((_, stays)) = said.as_deref().and_then(|said| said.split_once(LEFT_ALONE)) {
+                    printer.warn(&format!("left alone: {stays}"));
+                }
                 Ended::Done
             }
             Some(wrong) => {

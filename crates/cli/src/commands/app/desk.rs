@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use tidegate_application::instance_name;
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_model::{OperationId, Warning};
+use tidegate_model::argo::Application;
+use tidegate_model::{Cascade, OperationId, Warning};
 use tidegate_server::{Remote, RemoteOutput};
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::client;
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::ExplanationDocument;
+use tidegate_service::documents::deletion::DeletionPlan;
 use tidegate_service::documents::output::OutputDocument;
 use tidegate_service::error::ServiceError;
 use tidegate_service::lines::WindowLine;
@@ -115,6 +118,27 @@ impl Desk {
             }
             Self::There(remote) => remote.follow_output(operation).await.map(Followed::There),
         }
+    }
+
+    /// What the deletion of an application would do.
+    pub async fn plan_deletion(&self, name: String, cascade: Cascade) -> Result<DeletionPlan, ServiceError> {
+        match self {
+            Self::Here(state_dir) => reach::plan_application_deletion(state_dir, name, cascade).await,
+            Self::There(remote) => remote.plan_application_deletion(&name, cascade).await,
+        }
+    }
+
+    /// What the newest operation of an application says, which may be gone by now; nothing where nobody knows.
+    pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
+        let app = instance_name(application);
+        let state_dir = match self {
+            Self::Here(state_dir) => state_dir,
+            Self::There(remote) => return remote.last_message(&app).await.ok().flatten(),
+        };
+        let asked = Request::List { app: Some(app), open: false };
+        let Ok(Reply::Operations(all)) = route::ask(state_dir, printer, asked).await else { return None };
+        let newest = all.into_iter().max_by_key(|one| one.operation)?;
+        newest.summary.map(|summary| summary.message)
     }
 
     /// Why an operation is where it is.

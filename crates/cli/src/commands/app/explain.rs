@@ -1,23 +1,28 @@
 //! `tidegate app explain`: why the operation of an Application is where it is.
 
+use tidegate_service::applications::store::AppKey;
 use tidegate_service::lines::ApplicationLine;
 
 use super::desk::Desk;
 use super::one;
-use crate::args::OneAppArgs;
+use crate::args::{Format, OneAppArgs};
 use crate::commands::explain::show;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
+use crate::output::standing::Standing;
 
 pub async fn run(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
     let desk = Desk::of(&args.service)?;
-    let found = ApplicationLine::from(&one(&desk, &args.name, printer).await?);
-    let Some(id) = found.operation.and_then(|operation| operation.id) else {
-        printer.note(&format!(
-            "no operation of {} has begun; `tidegate app get` shows how it stands",
-            args.name
-        ));
+    let application = one(&desk, &args.name, printer).await?;
+    let operation = ApplicationLine::from(&application).operation;
+    let Some(id) = operation.as_ref().and_then(|operation| operation.id) else {
+        let window = desk.window(&AppKey::of(&application)).await;
+        let standing = Standing::of(&application, operation, window);
+        match args.output {
+            Format::Text => printer.out(&standing.text())?,
+            format => printer.value(&standing, format)?,
+        }
         return Ok(Ended::Done);
     };
     let explanation = desk.explain(printer, id).await?;

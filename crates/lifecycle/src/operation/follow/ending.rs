@@ -45,11 +45,13 @@ fn with_retries(operation: &Operation, message: String) -> String {
 
 pub(super) fn succeeded(operation: &Operation, message: &str, now: Timestamp) -> Vec<Fact> {
     let message = match operation.header.request.deletion {
-        None => message,
-        Some(cascade) if cascade.deletes() => messages::DELETED,
-        Some(_) => messages::DELETED_ALONE,
+        None => message.to_owned(),
+        Some(cascade) if cascade.deletes() => {
+            messages::with_left_alone(operation, messages::DELETED.to_owned())
+        }
+        Some(_) => messages::DELETED_ALONE.to_owned(),
     };
-    let message = with_retries(operation, message.to_owned());
+    let message = with_retries(operation, message);
     moved(Stage::Finishing { phase: OperationPhase::Succeeded, message }, now)
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct With {
 impl AppState {
     pub(super) fn compared(&mut self, compared: Compared, with: With) {
         self.comparing = false;
-        let Compared { outcome, objects, moved, memory, same } = compared;
+        let Compared { outcome, objects, moved, memory, same, is_refused: _ } = compared;
         self.memory = memory;
         if with.ended != self.ended || self.application.operation.is_some() {
             // What it has written may be told of later.
@@ -98,7 +98,14 @@ impl AppState {
             let compared = Box::new(comparing.unwrap_or_else(|fault| {
                 let message = format!("comparing it met a fault: {fault}");
                 let outcome = Outcome::failed(ConditionType::UnknownError, message);
-                Compared { outcome, objects: None, moved: Vec::new(), memory: Memory::default(), same: None }
+                Compared {
+                    outcome,
+                    objects: None,
+                    moved: Vec::new(),
+                    memory: Memory::default(),
+                    same: None,
+                    is_refused: false,
+                }
             }));
             drop(actor.send_message(AppMessage::Compared { compared, with, began }));
         });

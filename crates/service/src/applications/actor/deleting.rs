@@ -18,6 +18,9 @@ impl AppState {
         if deletion::is_under_way(&self.application, cascade) {
             return Ok(());
         }
+        if let Some(why) = refresh::left_alone(&self.application) {
+            return Err(why);
+        }
         if self.application.is_deleting() {
             let way = deletion::cascade(&self.application).unwrap_or(Cascade::Orphan);
             return Err(format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use tidegate_application::operation::{self, ID_REMARK, Progress};
 use tidegate_application::recorded as remembered;
-use tidegate_application::refresh::Level;
+use tidegate_application::refresh::{self, Level};
 use tidegate_application::running;
 use tidegate_application::superseding::{self, Busy, NOT_TAKEN};
 use tidegate_model::argo::OperationRequest;
@@ -61,6 +61,9 @@ impl AppState {
     pub(super) fn sync(&mut self, mut asked: OperationRequest) -> Result<(), String> {
         operation::disown(&mut asked);
         let policy = superseding::take_policy(&mut asked).map_err(|busy| busy.to_string())?;
+        if let Some(why) = refresh::left_alone(&self.application) {
+            return Err(why);
+        }
         if self.application.is_deleting() {
             return Err(format!("application {} is deleting", self.key));
         }
@@ -146,3 +149,12 @@ impl AppState {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+mod tests;

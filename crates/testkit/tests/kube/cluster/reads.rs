@@ -59,7 +59,7 @@ pub async fn lists_of_many_pages_and_what_a_plan_is_told() {
     let expected: Vec<String> = objects.iter().map(|object| object.name().to_owned()).collect();
     let untracked = write(&cluster, &config_map(&namespace, "other", json!({})), APPLY).await.unwrap().object;
     let told = async |query: LiveQuery| {
-        let found = cluster.live(&query).await.unwrap();
+        let found = cluster.live(&query).await.unwrap().objects;
         found.iter().map(|object| object.key().name.clone()).collect::<Vec<_>>()
     };
     let query = |named: &BTreeSet<_>, inventory: Option<&BTreeSet<_>>| LiveQuery {
@@ -94,7 +94,7 @@ pub async fn whoever_may_see_one_namespace_only_is_told_of_that_one() {
     write(&engine, &ours, APPLY).await.unwrap();
     let named = BTreeSet::from([(config_maps(), namespace.clone(), "b".to_owned())]);
     let query = LiveQuery { application: namespace.clone(), named, ..LiveQuery::default() };
-    let found = limited.live(&query).await.unwrap();
+    let found = limited.live(&query).await.unwrap().objects;
     assert_eq!(found.iter().map(|object| object.key().name.as_str()).collect::<Vec<_>>(), ["a"]);
 }
 
@@ -144,7 +144,7 @@ pub async fn what_controllers_label_is_not_the_applications() {
         let reach = if known { Reach::Places } else { Reach::Everything };
         let inventory = inventory.unwrap_or_default();
         let query = LiveQuery { application, tracking, inventory, reach, ..LiveQuery::default() };
-        let found = cluster.live(&query).await.unwrap();
+        let found = cluster.live(&query).await.unwrap().objects;
         let found: Vec<String> = found.iter().map(|object| object.key().to_string()).collect();
         let ours = ["PersistentVolumeClaim", "Service", "StatefulSet"].iter().zip(["own", "db", "db"]);
         let ours: Vec<String> = ours.map(|(kind, name)| format!("{kind} {namespace}/{name}")).collect();

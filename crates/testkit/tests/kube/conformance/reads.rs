@@ -98,8 +98,15 @@ pub async fn living(stage: &mut Stage) {
     ] {
         let application = application.clone();
         let query = LiveQuery { application, named: named.clone(), inventory, reach, ..LiveQuery::default() };
-        let mut names: Vec<String> =
-            stage.cluster.live(&query).await.unwrap().iter().map(|object| object.key().to_string()).collect();
+        let mut names: Vec<String> = stage
+            .cluster
+            .live(&query)
+            .await
+            .unwrap()
+            .objects
+            .iter()
+            .map(|object| object.key().to_string())
+            .collect();
         names.sort();
         stage.note(format!("live, reaching {reach:?}: {names:?}"));
     }
@@ -162,7 +169,7 @@ pub async fn tracking(stage: &mut Stage) {
         }
     }
     for query in queries {
-        let found = stage.cluster.live(&query).await.unwrap();
+        let found = stage.cluster.live(&query).await.unwrap().objects;
         let mut names: Vec<&str> = found.iter().map(|object| object.key().name.as_str()).collect();
         names.sort_unstable();
         let (named, known) =

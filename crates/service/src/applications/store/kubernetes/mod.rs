@@ -34,8 +34,8 @@ use super::projects::{self, Named};
 use super::{AppKey, ApplicationStore, StoreEvent, tell_all};
 use crate::error::ServiceError;
 
-/// Says that an application is ours, where only such ones are served (`--only-labelled`).
-pub const MANAGED_LABEL: &str = "tidegate.dev/managed";
+/// Where only such applications are served (`--only-labelled`), it says so.
+pub use tidegate_application::refresh::MANAGED_LABEL;
 
 /// Which applications of a cluster are served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,117 @@
+//! Operations that are not carried out, and what is told of that.
+
+use serde_json::json;
+use tidegate_application::refresh::{Level, MANAGED_LABEL, SKIP_ANNOTATION};
+use tidegate_model::OperationPhase;
+use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
+
+use crate::applications::testing::{Served, application, manifests};
+
+fn sync(options: &[&str]) -> OperationRequest {
+    let sync_options = options.iter().map(|option| (*option).to_owned()).collect();
+    let sync = SyncOperation { sync_options, ..SyncOperation::default() };
+    OperationRequest { sync: Some(sync), ..OperationRequest::default() }
+}
+
+fn ended(app: &Application) -> Option<(OperationPhase, String)> {
+    let state = app.status.operation_state.as_ref().filter(|state| state.finished_at.is_some())?;
+    app.operation.is_none().then(|| (state.phase, state.message.clone()))
+}
+
+fn condition(app: &Application, kind: &str) -> Option<String> {
+    let found = app.status.conditions.iter().find(|one| one.kind.to_string() == kind);
+    found.map(|one| one.message.clone())
+}
+
+/// Argo CD leaves it alone as well: no comparison, no operation, whoever has written one into it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_of_an_application_that_is_left_alone_waits_until_it_is_not() {
+    let mut served = Served::new(&[("web", &manifests("web", "1", "1ms"))]).await;
+    served.until("web", |now, _| now.status.sync.as_ref().map(|_| ())).await;
+    let mut theirs = application("web");
+    theirs.metadata.annotations.insert(SKIP_ANNOTATION.to_owned(), "true".to_owned());
+    theirs.operation = Some(sync(&[]));
+    served.write(&theirs);
+    served.until("web", |now, _| now.operation.as_ref().map(|_| ())).await;
+    let refused = served.serving().sync("web", sync(&[])).await.unwrap_err().to_string();
+    assert!(refused.contains("left alone") && refused.contains(SKIP_ANNOTATION), "{refused}");
+    let refused = served.serving().delete("web", tidegate_model::Cascade::Foreground).await.unwrap_err();
+    assert!(refused.to_string().contains("left alone"), "{refused}");
+    // Others are served meanwhile, so that time goes by in which it could have begun.
+    assert_eq!(served.operations().await, []);
+    assert_eq!(served.made("Job"), []);
+    theirs.metadata.annotations.clear();
+    theirs.operation = served.kept("web").operation;
+    served.write(&theirs);
+    let (phase, message) = served.until("web", |now, _| ended(now)).await;
+    assert_eq!(phase, OperationPhase::Succeeded, "{message}");
+    assert_eq!(served.operations().await.len(), 1);
+    served.end().await;
+}
+
+/// Beside an Argo CD, that annotation keeps Argo CD off what is labelled as ours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_labelled_as_ours_is_served() {
+    let mut served = Served::new(&[("web", &manifests("web", "1", "1ms"))]).await;
+    let mut ours = application("web");
+    ours.metadata.annotations.insert(SKIP_ANNOTATION.to_owned(), "true".to_owned());
+    ours.metadata.labels.insert(MANAGED_LABEL.to_owned(), "true".to_owned());
+    served.write(&ours);
+    served.until("web", |now, _| (now.metadata.labels == ours.metadata.labels).then_some(())).await;
+    served.sync("web").await;
+    assert_eq!(served.until("web", |now, _| ended(now)).await.0, OperationPhase::Succeeded);
+    served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sync_options_that_nobody_knows_are_refused_wherever_they_are_written() {
+    let mut served = Served::new(&[("web", &manifests("web", "1", "1ms"))]).await;
+    served.serving().sync("web", sync(&["Prune=false", "Bogus=1", "prunelast=true"])).await.unwrap();
+    let (phase, message) = served.until("web", |now, _| ended(now)).await;
+    assert_eq!(phase, OperationPhase::Error);
+    for words in ["operation.sync.syncOptions", "\"Bogus=1\" is not known", "write PruneLast=true"] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    assert!(!message.contains("ignored"), "it is refused: {message}");
+    assert_eq!(served.made("ConfigMap"), []);
+    let mut theirs = application("web");
+    let policy = json!({"syncOptions": ["Bogus=1"]});
+    theirs.spec.sync_policy = serde_json::from_value(policy).unwrap();
+    served.write(&theirs);
+    let said = served.until("web", |now, _| condition(now, "InvalidSpecError")).await;
+    assert!(said.contains("\"Bogus=1\" is not known; known are") && !said.contains("ignored"), "{said}");
+    served.end().await;
+}
+
+/// What is misspelt in manifests and in annotations of the application is told for as long as it is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_no_effect_is_told_until_it_is_mended() {
+    let odd = |annotation: &str, value: &str| {
+        let metadata = json!({"name": "odd", "annotations": {annotation: value}});
+        let odd = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        format!("{}---\n{odd}\n", manifests("web", "1", "1ms"))
+    };
+    let mut served = Served::new(&[("web", &odd("argocd.argoproj.io/hook", "Presync"))]).await;
+    let said = served.until("web", |now, _| condition(now, "ManifestWarning")).await;
+    assert!(said.contains("Presync") && said.contains("odd"), "{said}");
+    served.commit("web", &odd("argocd.argoproj.io/sync-wave", "abc"));
+    served.compare("web", Level::Forced).await;
+    let wave = |now: &Application| condition(now, "ManifestWarning").filter(|said| said.contains("abc"));
+    served.until("web", |now, _| wave(now)).await;
+    let writes = served.writes();
+    served.compare("web", Level::Forced).await;
+    assert_eq!(served.writes(), writes, "nothing new is written down");
+    served.commit("web", &odd("argocd.argoproj.io/sync-wave", "1"));
+    served.compare("web", Level::Forced).await;
+    served.until("web", |now, _| condition(now, "ManifestWarning").is_none().then_some(())).await;
+    let mut theirs = application("web");
+    theirs.metadata.annotations.insert("tidegate.dev/depend-on".to_owned(), "db".to_owned());
+    theirs.metadata.annotations.insert("tidegate.dev/depends-on".to_owned(), "bad/ns/x".to_owned());
+    served.write(&theirs);
+    let said = served.until("web", |now, _| condition(now, "SpecWarning")).await;
+    assert!(said.contains("tidegate.dev/depend-on") && said.contains("\"bad/ns/x\""), "{said}");
+    theirs.metadata.annotations.clear();
+    served.write(&theirs);
+    served.until("web", |now, _| condition(now, "SpecWarning").is_none().then_some(())).await;
+    served.end().await;
+}

@@ -1,0 +1,74 @@
+//! What the deletion of an application would do. The field names are a stable interface.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tidegate_model::{Action, Phase, Plan, Task, Warning};
+
+/// What the deletion of an application would do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionPlan {
+    /// What goes, and the hooks that run, in their order.
+    pub steps: Vec<DeletionStep>,
+    /// What stays, and why.
+    pub stays: Vec<DeletionStep>,
+    /// What was found beside; a finding that is an error keeps it from running.
+    pub warnings: Vec<Warning>,
+}
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionStep {
+    /// `PreDelete`, `Sync` (when objects go) or `PostDelete`.
+    pub phase: Phase,
+    /// Its wave there.
+    pub wave: i64,
+    /// API group, empty for the core API.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; empty for objects of the cluster scope.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// It is a hook, which runs.
+    pub hook: bool,
+    /// Why it goes or stays.
+    pub reason: String,
+}
+
+impl DeletionPlan {
+    /// What a plan does.
+    pub fn of(plan: &Plan) -> Self {
+        let waves = plan.waves.iter();
+        let steps =
+            waves.flat_map(|wave| plan.tasks_of(wave).iter().map(|task| (wave.phase, wave.wave, task)));
+        let (stays, steps): (Vec<_>, Vec<_>) =
+            steps.partition(|(_, _, task)| task.action == Action::PruneSkipped);
+        let all = |steps: Vec<(Phase, i64, &Task)>| steps.into_iter().map(DeletionStep::of).collect();
+        Self { steps: all(steps), stays: all(stays), warnings: plan.warnings.clone() }
+    }
+}
+
+impl DeletionStep {
+    fn of((phase, wave, task): (Phase, i64, &Task)) -> Self {
+        let Task { gvk, namespace, name, reason, .. } = task;
+        Self {
+            phase,
+            wave,
+            group: gvk.group.clone(),
+            kind: gvk.kind.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+            hook: task.is_hook(),
+            reason: reason.clone(),
+        }
+    }
+
+    /// `ConfigMap shop/settings`
+    pub fn object(&self) -> String {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        format!("{} {}{slash}{}", self.kind, self.namespace, self.name)
+    }
+}
