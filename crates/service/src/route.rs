@@ -185,6 +185,8 @@ pub fn unexpected(reply: &Reply) -> ServiceError {
         Reply::ApplicationSets { .. } => "ApplicationSets",
         Reply::ApplicationSet(_) => "an ApplicationSet",
         Reply::Deletion(_) => "the order of a deletion",
+        Reply::Plans(_) => "kept plans",
+        Reply::Plan { .. } => "a kept plan",
         Reply::SyncWindow(_) => "a sync window",
         Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
