@@ -4,6 +4,7 @@ mod applications;
 mod applicationsets;
 mod events;
 mod operations;
+mod plans;
 mod session;
 
 use http::StatusCode;
@@ -42,6 +43,7 @@ pub(crate) fn routes() -> Vec<Route> {
     let of_the_service = [
         session::routes(),
         applications::routes(),
+        plans::routes(),
         applicationsets::routes(),
         operations::routes(),
         events::routes(),

@@ -12,6 +12,7 @@ pub mod facts;
 pub mod operation;
 pub mod picture;
 pub mod plan;
+pub mod plans;
 pub mod set;
 pub mod set_plan;
 pub mod text;

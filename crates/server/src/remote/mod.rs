@@ -2,6 +2,7 @@
 
 mod ask;
 mod connection;
+mod plans;
 mod sets;
 
 use std::collections::BTreeSet;

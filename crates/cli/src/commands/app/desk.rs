@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_model::{OperationId, Warning};
+use tidegate_model::{OperationId, Plan, Warning};
 use tidegate_server::Remote;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::ExplanationDocument;
 use tidegate_service::error::ServiceError;
-use tidegate_service::lines::WindowLine;
+use tidegate_service::lines::{PlanLine, WindowLine};
 use tidegate_service::reach::{self, Reached};
 use tidegate_service::route;
 use tidegate_service::state_dir::StateDir;
@@ -78,6 +78,22 @@ impl Desk {
         match self {
             Self::Here(state_dir) => reach::tell(state_dir, request).await,
             Self::There(remote) => remote.tell(request).await,
+        }
+    }
+
+    /// A question about kept plans, or a wish for one, and the lines that answer it.
+    pub async fn plans(&self, request: &Request) -> Result<Vec<PlanLine>, ServiceError> {
+        match self {
+            Self::Here(state_dir) => reach::plans(state_dir, request).await,
+            Self::There(remote) => remote.plans(request).await,
+        }
+    }
+
+    /// A kept plan, or one that is made.
+    pub async fn plan(&self, request: &Request) -> Result<(PlanLine, Plan), ServiceError> {
+        match self {
+            Self::Here(state_dir) => reach::plan(state_dir, request).await,
+            Self::There(remote) => remote.plan(request).await,
         }
     }
 

@@ -1,5 +1,6 @@
 //! `tidegate app explain`: why the operation of an Application is where it is.
 
+use tidegate_application::approval;
 use tidegate_service::lines::ApplicationLine;
 
 use super::desk::Desk;
@@ -12,7 +13,12 @@ use crate::output::Printer;
 
 pub async fn run(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
     let desk = Desk::of(&args.service)?;
-    let found = ApplicationLine::from(&one(&desk, &args.name, printer).await?);
+    let found = one(&desk, &args.name, printer).await?;
+    if let Some(waits) = approval::waiting(&found) {
+        printer.note(waits);
+        return Ok(Ended::Done);
+    }
+    let found = ApplicationLine::from(&found);
     let Some(id) = found.operation.and_then(|operation| operation.id) else {
         printer.note(&format!(
             "no operation of {} has begun; `tidegate app get` shows how it stands",
