@@ -81,6 +81,7 @@ fn tests() -> Vec<Test> {
         records::operations_are_found_by_who_when_and_what_and_passed_on_as_a_file,
         views::a_rollout_is_shown_step_by_step,
         steering::an_application_is_synced_and_deleted_after_a_question,
+        steering::a_plan_that_waits_is_shown_and_approved,
         steering::an_operation_is_held_goes_on_and_is_approved,
         steering::a_rollout_is_approved_paused_and_skipped_with_a_reason,
         steering::a_set_is_deleted_in_its_order,
