@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::browser::key;
-use crate::service::{Different, OPERATOR, Service};
+use crate::service::{Different, OPERATOR, Service, folder};
 
 const NO_SET: Different = Different { rollout: None, has_no_set: true, is_gated: false };
 const DIALOG: &str = "document.querySelector('dialog[open]')";
@@ -70,6 +70,46 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     let names: Vec<&str> =
         left.as_array().unwrap().iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect();
     assert!(!names.contains(&"frontend") && names.contains(&"backend"), "{names:?}");
+    service.end();
+}
+
+pub fn a_plan_that_waits_is_shown_and_approved() {
+    let bench = folder(&NO_SET);
+    let file = bench.path().join("fleet/backend.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let annotated = "  name: backend\n  annotations: {tidegate.dev/approval: required}\n";
+    std::fs::write(&file, text.replacen("  name: backend\n", annotated, 1)).unwrap();
+    let service = Service::in_folder(bench);
+    let target = "/api/v1/applications?name=backend&limit=1";
+    let line = service.until(target, |found| found["items"][0]["plan"].is_string());
+    let hash = line["items"][0]["plan"].as_str().unwrap().to_owned();
+    let mut browser = service.browser(OPERATOR);
+    // The fleet says in one line what it waits for.
+    browser.await_text(&format!("waiting for an approval by somebody of plan {}", &hash[..12]));
+    browser.open("/applications/argocd/backend");
+    browser.await_text("Waits for an approval");
+    browser.until("document.querySelector('details[open]').textContent.includes('Deployment fleet/backend')");
+    browser.press("Approve…");
+    browser.until(&format!(
+        "{DIALOG}.textContent.includes('Plan {} of argocd/backend is carried out on in-cluster: ')",
+        &hash[..12]
+    ));
+    // Whoever leaves it has approved nothing.
+    browser.key(key::ESCAPE);
+    browser.until(CLOSED);
+    assert_eq!(service.get(&format!("/api/v1/plans/{hash}"))["state"], "waiting");
+    browser.press("Approve…");
+    browser.write("#field-reason", "looked at it");
+    browser.press("confirm");
+    browser.until(CLOSED);
+    let plan = service.until(&format!("/api/v1/plans/{hash}"), |plan| plan["state"] == "taken");
+    assert_eq!(
+        (&plan["approvals"][0]["by"], &plan["approvals"][0]["reason"]),
+        (&json!("ann"), &json!("looked at it"))
+    );
+    browser.until("!document.getElementById('main').textContent.includes('Waits for an approval')");
+    service.wait(&["backend"]);
+    browser.is_clean();
     service.end();
 }
 

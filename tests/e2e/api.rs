@@ -1,5 +1,7 @@
 //! The HTTP API of a service, asked as programs ask it: over real connections, with tokens, and by its own description.
 
+mod plans;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,6 +14,7 @@ use crate::fleet::Fleet;
 use crate::schema::Schemas;
 
 const OPERATOR: &str = "operators-may-have-things-done";
+const OTHER: &str = "another-operator-may-do-the-same";
 const READER: &str = "readers-may-look-and-no-more";
 
 /// The fleet, served with an API.
@@ -35,7 +38,8 @@ impl Answer {
 
 impl Api {
     fn serve(fleet: &Fleet) -> Self {
-        fleet.bench.write_closed("tokens", format!("ann operator {OPERATOR}\nben read-only {READER}\n"));
+        let tokens = format!("ann operator {OPERATOR}\nben read-only {READER}\ncleo operator {OTHER}\n");
+        fleet.bench.write_closed("tokens", tokens);
         let mut serving =
             fleet.bench.start(&["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"]);
         let line = serving.await_line("the API is at");
@@ -63,7 +67,7 @@ impl Api {
         stream.read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        for secret in [OPERATOR, READER] {
+        for secret in [OPERATOR, OTHER, READER] {
             assert!(!text.contains(secret), "{text}");
         }
         Answer { status, body: body.to_owned() }
@@ -407,11 +411,14 @@ fn every_route_is_described_and_answers_as_it_is_described() {
     let description = api.ask("GET", "/openapi.json", "", "").json(200);
     assert_eq!(description["openapi"], "3.1.0");
     let operation = fleet.bench.newest();
+    let plan = api.ask("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"backend\"}").json(201);
+    let plan = plan["hash"].as_str().unwrap();
     let schemas = Schemas::of(&description);
     let mut ids = BTreeSet::new();
     for (path, methods) in description["paths"].as_object().unwrap() {
         let target =
             path.replace("{namespace}", "argocd").replace("{name}", "backend").replace("{id}", &operation);
+        let target = target.replace("{hash}", plan);
         assert!(!target.contains('{'), "{path}");
         for (method, described) in methods.as_object().unwrap() {
             assert!(ids.insert(described["operationId"].as_str().unwrap().to_owned()), "{described}");
@@ -451,7 +458,7 @@ fn every_route_is_described_and_answers_as_it_is_described() {
             // to go on without saying whom, and why.
             let needs_scope =
                 ["/skip", "/mark-done", "operations/{id}/retry"].iter().any(|end| path.ends_with(end));
-            let needs_more = path == "/api/webhook" || needs_scope;
+            let needs_more = path == "/api/webhook" || path == "/api/v1/plans" || needs_scope;
             let is_refused = answer.status == 409 || (answer.status == 400 && needs_more);
             // There is no ApplicationSet of that name, and nobody signs in with a provider here.
             let may_miss =

@@ -162,7 +162,7 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
             return Decision { next: Next::Wait(due), error: None };
         }
         begun.auto_heal_attempts_count = healed.saturating_add(1);
-        begun.resources = differing().filter(|one| prune || !one.requires_pruning).map(named).collect();
+        begun.resources = to_heal(application);
     }
     if prune && !allow_empty && objects().all(|one| one.requires_pruning) {
         return Decision::refused(format!(
@@ -180,6 +180,14 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
         operation.set_remark(superseding::SUPERSEDES_REMARK, id.to_string());
     }
     Decision { next: Next::Begin(Box::new(operation)), error: None }
+}
+
+/// The objects that putting the cluster right is about.
+pub(crate) fn to_heal(application: &Application) -> Vec<OperationResource> {
+    let prune = automated(application).is_some_and(|policy| policy.prune == Some(true));
+    let objects = application.status.resources.iter().filter(|one| !one.hook);
+    let differing = objects.filter(|one| one.status != Some(SyncStatusCode::Synced));
+    differing.filter(|one| prune || !one.requires_pruning).map(named).collect()
 }
 
 /// Whether an operation was an attempt to do the same: to the same revisions of the same sources.

@@ -7,6 +7,7 @@
 //! | [`comparison`] | in sync? how well does it do? what does its status say? |
 //! | [`conditions`] | what is wrong with it, and since when? |
 //! | [`accounts`] | as whom is it written to its destination? |
+//! | [`approval`] | must somebody approve the plan of a sync, and who may? |
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
 //! | [`credentials`] | what of it must not be seen? |
 //! | [`deletion`] | is it deleted, with what of it, and what is done next for that? |
@@ -24,6 +25,7 @@
 //! | [`sources`] | what is deployed, be it one source or several? |
 
 pub mod accounts;
+pub mod approval;
 pub mod automation;
 pub mod comparison;
 pub mod conditions;

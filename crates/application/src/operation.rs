@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use tidegate_model::argo::{
-    Application, ApplicationSource, OperationRequest, OperationState, Retry, RevisionHistory, Strategy,
-    SyncOperation, SyncOperationResult, SyncResource, SyncStrategy,
+    Application, ApplicationSource, OperationRequest, OperationResource, OperationState, Retry,
+    RevisionHistory, Strategy, SyncOperation, SyncOperationResult, SyncResource, SyncStrategy,
 };
 use tidegate_model::{
     Backoff, Cascade, ClaimRequest, Destination, IgnoreDifference, OperationId, OperationPhase,
     ResourceResult, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Timestamp, parse_duration,
 };
 
+use crate::approval::{DRIFT_REMARK, PLAN_REMARK};
 use crate::credentials::without_credentials;
 use crate::sources::{self, Sources};
 use crate::superseding::{SUPERSEDES_REMARK, take_next};
@@ -31,8 +32,10 @@ pub(crate) const ROLLOUT_REMARK: &str = "tidegate.dev/rollout-of";
 const NAMES_REMARK: &str = "tidegate.dev/revisions";
 const LINE: &str = "\n";
 /// The remarks that nobody else may make: they say what was begun, for whom, and whether that deletes an application.
-const OWN_REMARKS: [&str; 7] = [
+const OWN_REMARKS: [&str; 9] = [
     ID_REMARK,
+    PLAN_REMARK,
+    DRIFT_REMARK,
     DELETION_REMARK,
     ASKED_REMARK,
     APPROVED_REMARK,
@@ -263,12 +266,23 @@ fn options(application: &Application, sync: &SyncOperation) -> SyncOptions {
 }
 
 /// What names a resource of a selective sync.
-pub fn selector(resource: &tidegate_model::argo::OperationResource) -> ResourceSelector {
+pub fn selector(resource: &OperationResource) -> ResourceSelector {
     ResourceSelector {
         group: resource.group.clone(),
         kind: resource.kind.clone(),
         namespace: resource.namespace.clone(),
         name: resource.name.clone(),
+    }
+}
+
+/// What a selective sync is about, as an operation names it.
+pub fn resource(selector: &ResourceSelector) -> OperationResource {
+    OperationResource {
+        group: selector.group.clone(),
+        kind: selector.kind.clone(),
+        namespace: selector.namespace.clone(),
+        name: selector.name.clone(),
+        ..OperationResource::default()
     }
 }
 

@@ -9,7 +9,7 @@ use tidegate_model::{ClaimHolder, IfTaken, OperationId, OperationPhase, SafePoin
 
 use crate::operation::{self, Progress};
 use crate::sources::{Sources, revisions};
-use crate::{automated, automation, running};
+use crate::{approval, automated, automation, running};
 
 /// What becomes of an operation when there is a newer revision: `finish` or `supersede`.
 pub const ON_NEW_REVISION: &str = "tidegate.dev/on-new-revision";
@@ -322,6 +322,10 @@ fn of_newer(application: &Application, current: &OperationRequest, given: Given,
         Ok(Some(OnNewRevision::Finish)) => return waits(&format!("{ON_NEW_REVISION} says finish")),
         // Somebody may have chosen an older one.
         Ok(_) if !current.initiated_by.automated => return waits("somebody asked for that"),
+        // And nobody has approved the newer one.
+        Ok(None) if approval::plan_of(current).is_some() => {
+            return waits("somebody has approved the plan of that");
+        }
         Ok(_) => {}
     }
     if given.is_held {

@@ -5,8 +5,8 @@ import { fill, h, link, outside, paths, refill, say, soon } from "./draw.js";
 import { linesOf, plain } from "./lines.js";
 import { follow } from "./news.js";
 import { operationsTable } from "./operations.js";
-import { applicationActions, rollbackButton } from "./steer.js";
-import { badge, count, objectName, short, terms, time } from "./words.js";
+import { applicationActions, approveButton, rollbackButton } from "./steer.js";
+import { badge, count, objectName, short, shortHash, terms, time } from "./words.js";
 
 const RESOURCES_MAX = 10_000;
 const OPERATIONS = 20;
@@ -20,10 +20,12 @@ export function showApplication(main, namespace, name) {
   const abort = new AbortController();
   const head = h("div");
   const order = h("section", { "aria-labelledby": "order" }, h("h2", { id: "order" }, "In the order of the next sync"), h("div", null, "…"));
+  const waiting = h("section", { "aria-label": "The plan that waits for an approval" });
+  waiting.hidden = true;
   const diff = h("section", { "aria-labelledby": "differs" }, h("h2", { id: "differs" }, "What differs"), h("div", null, "…"));
   const history = h("section", { "aria-labelledby": "history" });
   const operations = h("section", { "aria-labelledby": "operations" });
-  fill(main, head, diff, order, operations, history);
+  fill(main, head, waiting, diff, order, operations, history);
   const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null };
 
   function showHead() {
@@ -49,6 +51,7 @@ export function showApplication(main, namespace, name) {
       showHead();
       refill(order.lastElementChild, orderOf(state));
       refill(history, historyOf(state, path));
+      await showWaiting();
       const operation = line?.operation;
       const compared = JSON.stringify([line?.sync, line?.revision, operation?.id, operation?.finishedAt]);
       if (compared !== state.compared) {
@@ -66,6 +69,18 @@ export function showApplication(main, namespace, name) {
   function gone() {
     state.isGone = true;
     fill(main, h("h1", null, name), h("p", { role: "status" }, `${namespace}/${name} is gone.`));
+  }
+
+  // The plan that its operation waits with is another one only under another hash; who has approved it may change.
+  async function showWaiting() {
+    const hash = state.line?.plan;
+    if (!hash) {
+      waiting.hidden = true;
+      return fill(waiting);
+    }
+    const plan = await look(at.plan(hash), abort.signal);
+    refill(waiting, waitingOf(state.line, plan));
+    waiting.hidden = false;
   }
 
   let asked = 0;
@@ -142,6 +157,22 @@ function headOf({ resource, line, window }, path) {
       ["Links", links.length + urls.length > 0 ? [...links.map(([name, value]) => [value, name.split("/")[1]]), ...urls.map((one) => [one, one])]
         .map(([address, text]) => h("span.label", null, outside(address, text))) : null],
     ]),
+  ];
+}
+
+function waitingOf(line, plan) {
+  const approvals = plan.approvals.map((one) => h("li", null, `${one.by}${one.reason ? `: ${one.reason}` : ""} `, time(one.at)));
+  return [
+    h("h2", null, "Waits for an approval"),
+    h("p.lead", null, `Plan ${shortHash(plan.hash)}, revision ${short(plan.revision)}, made `, time(plan.madeAt), ` for ${plan.by || "somebody"}. `,
+      plan.needs ? `It needs ${plan.needs}.` : null),
+    h("div.actions", null, approveButton(line, plan)),
+    approvals.length > 0 ? [h("h3", null, "Approved by"), h("ul", null, approvals)] : [],
+    h("details", { open: true }, h("summary", null, "What it does, and nothing else"),
+      plan.plan.waves.map((wave) => h("section.phase", { "data-key": `${wave.phase} ${wave.wave}` },
+        h("h3", null, `${wave.phase}, wave ${wave.wave} `, h("small", null, count(wave.tasks.length, "object"))),
+        h("ul.objects", null, wave.tasks.slice(0, SHOWN).map((task) => objectOf(task, null))),
+        wave.tasks.length > SHOWN ? h("p.quiet", null, `and ${count(wave.tasks.length - SHOWN, "other")}`) : null))),
   ];
 }
 

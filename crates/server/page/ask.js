@@ -80,6 +80,7 @@ export const signInWithProvider = () =>
 export const at = {
   application: (namespace, name) => `/api/v1/applications/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
   set: (namespace, name) => `/api/v1/applicationsets/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
+  plan: (hash) => `/api/v1/plans/${encodeURIComponent(hash)}`,
   operation: (id) => `/api/v1/operations/${encodeURIComponent(id)}`,
 };
 

@@ -3,13 +3,30 @@
 import { act, at, look, mayAct, query, remove } from "./ask.js";
 import { ask } from "./dialog.js";
 import { h } from "./draw.js";
-import { count, moment, objectName, short } from "./words.js";
+import { count, moment, objectName, short, shortHash } from "./words.js";
 
 const WHY = { name: "reason", label: "Why (for the record)" };
 
 function buttons(...all) {
   const shown = all.filter(Boolean);
   return mayAct() && shown.length > 0 ? h("div.actions", { role: "group", "aria-label": "What can be done" }, shown) : null;
+}
+
+// Of a plan that waits for an approval.
+export function approveButton(app, plan) {
+  if (!mayAct() || app.deleting || !plan) return null;
+  const does = Object.entries(plan.actions).map(([action, number]) => `${number} to ${action}`).join(", ") || "nothing to write";
+  return ask("Approve…", () => ({
+    title: "Approve the plan",
+    what: [
+      `Plan ${shortHash(plan.hash)} of ${app.namespace}/${app.name} is carried out on ${app.destination.cluster}: ${does}, revision ${short(plan.revision)}.`,
+      "It is what is shown here, and nothing else; where that does not fit the cluster any more, the service refuses it and makes a new plan.",
+      plan.needs ? `It needs ${plan.needs}.` : "",
+    ].filter(Boolean),
+    fields: [WHY],
+    action: "Approve",
+    run: ({ reason }) => act(`${at.plan(plan.hash)}/approve`, { reason }),
+  }));
 }
 
 // Of an Application.

@@ -96,6 +96,11 @@ export function short(revision) {
   return /^[0-9a-f]{40}$/.test(revision ?? "") ? revision.slice(0, 7) : revision || "–";
 }
 
+// A plan by the first digits of its hash.
+export function shortHash(hash) {
+  return (hash ?? "").slice(0, 12);
+}
+
 // An object in one text.
 export function objectName(object) {
   return `${object.kind} ${object.namespace ? `${object.namespace}/` : ""}${object.name}`;

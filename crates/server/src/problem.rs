@@ -145,7 +145,9 @@ impl From<ServiceError> for Problem {
                 EngineError::Unknown { .. } | EngineError::Log(LogError::UnknownStream { .. }),
             )
             | ServiceError::Log(LogError::UnknownStream { .. })
-            | ServiceError::UnknownOperation { .. } => Code::NotFound,
+            | ServiceError::UnknownOperation { .. }
+            | ServiceError::UnknownPlan { .. } => Code::NotFound,
+            ServiceError::NotAllowed { .. } => Code::Forbidden,
             ServiceError::Engine(EngineError::Log(LogError::Compacted { .. }))
             | ServiceError::Log(LogError::Compacted { .. }) => Code::Gone,
             ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Code::NotReady,

@@ -5,6 +5,7 @@ mod applicationsets;
 mod events;
 mod operations;
 mod output;
+mod plans;
 mod session;
 mod sign_in;
 
@@ -45,6 +46,7 @@ pub(crate) fn routes() -> Vec<Route> {
         session::routes(),
         sign_in::routes(),
         applications::routes(),
+        plans::routes(),
         applicationsets::routes(),
         operations::routes(),
         output::routes(),

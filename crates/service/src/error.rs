@@ -69,6 +69,20 @@ pub enum ServiceError {
         /// What is in the way, and what to do.
         message: String,
     },
+    /// Somebody may not have that done, whatever their role.
+    #[error("{message}")]
+    NotAllowed {
+        /// Why, and who may.
+        message: String,
+    },
+    /// No kept plan is named so.
+    #[error("there is no plan {text}: {why}")]
+    UnknownPlan {
+        /// What was asked for.
+        text: String,
+        /// Which there are, or what a hash is.
+        why: String,
+    },
     /// The key in the environment is none.
     #[error("TIDEGATE_LOG_KEY holds no key: {reason}")]
     LogKey {
@@ -197,11 +211,13 @@ impl ServiceError {
             | Self::LogKey { .. }
             | Self::NoStateDirectory
             | Self::UnknownOperation { .. }
+            | Self::UnknownPlan { .. }
             | Self::AmbiguousOperation { .. }
             | Self::Engine(EngineError::Unknown { .. })
             | Self::Log(LogError::UnknownStream { .. }) => Kind::BadInput,
             Self::Engine(EngineError::ShuttingDown) => Kind::NotFinished,
             Self::Refused { .. }
+            | Self::NotAllowed { .. }
             | Self::Elsewhere { .. }
             | Self::Replaced { .. }
             | Self::Log(LogError::Locked { .. })

@@ -1,10 +1,13 @@
 //! Applications in one line each, as lists, events and the fleet show them. The field names are a stable interface.
 
+mod plan;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tidegate_application::approval::waiting_plan;
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::{automated, operation};
 use tidegate_applicationset::ownership::set_of;
@@ -15,6 +18,8 @@ use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
 use crate::applications::store::AppKey;
 use crate::sets::SetServing;
+
+pub use plan::{PlanLine, PlanState};
 
 /// How an application stands, in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -46,6 +51,8 @@ pub struct ApplicationLine {
     pub conditions: BTreeMap<String, u32>,
     /// The operation under way, or the last one.
     pub operation: Option<OperationLine>,
+    /// The plan of its operation that waits for an approval, by its hash.
+    pub plan: Option<String>,
     /// When it was compared last.
     pub reconciled_at: Option<Time>,
     /// Somebody has asked for its deletion.
@@ -171,6 +178,7 @@ impl From<&Application> for ApplicationLine {
             },
             conditions,
             operation: operation_line(application),
+            plan: waiting_plan(application).map(str::to_owned),
             reconciled_at: status.reconciled_at,
             deleting: application.is_deleting(),
             set: set_of(application).map(str::to_owned),
@@ -215,9 +223,15 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
     };
     let asked = application.operation.as_ref();
     let known = application.status.operation_state.as_ref();
-    let is_new = |id| known.is_none_or(|known| id != operation::id(&known.operation));
+    // What it waits for before it begins is known too.
+    let waits = |asked: &OperationRequest| {
+        known.is_some_and(|known| known.finished_at.is_none() && known.operation == *asked)
+    };
+    let is_new = |id: Option<OperationId>| {
+        id.is_none() || known.is_none_or(|known| id != operation::id(&known.operation))
+    };
     match asked.map(|asked| (asked, operation::id(asked))) {
-        Some((asked, id)) if id.is_none() || is_new(id) => Some(OperationLine {
+        Some((asked, id)) if is_new(id) && !waits(asked) => Some(OperationLine {
             id,
             phase: OperationPhase::Running,
             message: ASKED.to_owned(),

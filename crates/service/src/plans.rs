@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock};
-use tidegate_model::{Action, Digest, PlanApproval, Timestamp};
+use tidegate_model::{Action, Digest, OperationId, PlanApproval, Timestamp};
 use tidegate_oplog::SealedFolder;
 
 use crate::disk::{Disk, SystemDisk};
@@ -58,6 +58,15 @@ pub struct KeptLine {
     /// Who has approved it, in order.
     #[serde(default)]
     pub approvals: Vec<PlanApproval>,
+    /// The operation that carries it out, or has: there is one at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<OperationId>,
+    /// It was made for an operation that waits for an approval, and not because somebody wanted a plan.
+    #[serde(default)]
+    pub is_by_itself: bool,
+    /// Nobody wants it any more: the operation that it was made for was taken back.
+    #[serde(default)]
+    pub is_withdrawn: bool,
     /// Where the plan itself is kept.
     sealed: Digest,
 }
@@ -78,6 +87,9 @@ impl KeptLine {
             by: plan.request.initiated_by.clone(),
             actions,
             approvals: Vec::new(),
+            operation: None,
+            is_by_itself: false,
+            is_withdrawn: false,
             sealed,
         }
     }
@@ -142,13 +154,22 @@ impl Plans {
 
     /// Keeps a plan, durably. One that is kept already stays as it is, with its approvals.
     pub fn keep(&self, plan: &KeptPlan) -> Result<KeptLine, ServiceError> {
+        self.keep_as(plan, false)
+    }
+
+    /// The same, for a plan that is made for an operation which waits for an approval.
+    pub fn keep_by_itself(&self, plan: &KeptPlan) -> Result<KeptLine, ServiceError> {
+        self.keep_as(plan, true)
+    }
+
+    fn keep_as(&self, plan: &KeptPlan, is_by_itself: bool) -> Result<KeptLine, ServiceError> {
         let hash = plan.hash();
         if let Some(line) = self.line(hash)? {
             return Ok(line);
         }
         let text = plan.to_json().map_err(|error| unwritable(&error))?;
         let sealed = self.sealed.put(&text)?;
-        let line = KeptLine::of(hash, plan, sealed);
+        let line = KeptLine { is_by_itself, ..KeptLine::of(hash, plan, sealed) };
         self.write(&line)?;
         self.tidy(&line.application)?;
         Ok(line)
@@ -218,6 +239,23 @@ impl Plans {
             self.write(&line)?;
         }
         Ok(line)
+    }
+
+    /// Records which operation carries out a plan, before that is begun; durable when it returns. The first one counts, and is
+    /// in the answer.
+    pub fn take(&self, hash: Digest, operation: OperationId) -> Result<KeptLine, ServiceError> {
+        let Some(mut line) = self.line(hash)? else { return self.find(&hash.to_string()) };
+        if line.operation.is_none() {
+            line.operation = Some(operation);
+            self.write(&line)?;
+        }
+        Ok(line)
+    }
+
+    /// Records that nobody wants a plan any more that no operation has carried out; durable when it returns.
+    pub fn withdraw(&self, hash: Digest) -> Result<(), ServiceError> {
+        let line = self.line(hash)?.filter(|line| line.operation.is_none() && !line.is_withdrawn);
+        line.map_or(Ok(()), |line| self.write(&KeptLine { is_withdrawn: true, ..line }))
     }
 
     fn path(&self, hash: Digest) -> PathBuf {

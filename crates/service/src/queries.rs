@@ -12,7 +12,7 @@ use tidegate_executor::{
 use tidegate_lifecycle::operation::{
     Driver, Explanation, Fact, Input, OperationView, TRYING_AGAIN, explain, view,
 };
-use tidegate_model::{OperationId, Severity, Warning, format_duration};
+use tidegate_model::{OperationId, Plan, Severity, Warning, format_duration};
 use tidegate_oplog::{History, Log, LogError, Lookup, TypedLog as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -21,6 +21,7 @@ use crate::clusters::Approach;
 use crate::control::protocol::{Inspected, Reply, Request, Told, Wish};
 use crate::documents::{ExplanationDocument, SummaryDocument};
 use crate::error::{Kind, ServiceError};
+use crate::lines::PlanLine;
 use crate::operations::{self, Listed};
 use crate::sets::{SetServing, shown};
 
@@ -254,6 +255,23 @@ impl Queries {
                 self.sets().await?.delete(&name, orphan, by, reason).await.map(|()| Reply::Done)
             }
             Request::SyncWindow { name } => self.serving().await?.window(&name).map(Reply::SyncWindow),
+            Request::Plans { name } => self.serving().await?.plans(name.as_deref()).await.map(Reply::Plans),
+            Request::KeptPlan { name, hash } => {
+                self.serving().await?.kept_plan(Some(&name), &hash).await.map(plan_reply)
+            }
+            Request::PlanApplication { name, operation } => {
+                self.serving().await?.make_plan(&name, *operation).await.map(plan_reply)
+            }
+            Request::ApprovePlan { name, hash, by, reason } => {
+                let serving = self.serving().await?;
+                let line = serving.approve_plan(Some(&name), &hash, (by, reason)).await?;
+                Ok(Reply::Plans(vec![line]))
+            }
+            Request::SyncPlan { name, hash, allow_drift, by } => {
+                let serving = self.serving().await?;
+                let line = serving.sync_plan(Some(&name), &hash, (allow_drift, by)).await?;
+                Ok(Reply::Plans(vec![line]))
+            }
             Request::DeleteSimulated { object } => {
                 self.serving().await?.delete_simulated(&object).await.map(|()| Reply::Done)
             }
@@ -440,6 +458,10 @@ impl Queries {
         }
         Ok(false)
     }
+}
+
+fn plan_reply((line, plan): (PlanLine, Plan)) -> Reply {
+    Reply::Plan { line: Box::new(line), plan: Box::new(plan) }
 }
 
 /// Nobody works on what is over.

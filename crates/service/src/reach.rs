@@ -3,14 +3,14 @@
 use tidegate_applicationset::policy::Options;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, ApplicationSet};
-use tidegate_model::{Cascade, Warning};
+use tidegate_model::{Cascade, Plan, Warning};
 
 use crate::applications::store::{AppKey, kept_applications};
 use crate::control::client::{self, Asked};
 use crate::control::protocol::{Reply, Request};
 use crate::documents::deletion::DeletionPlan;
 use crate::error::ServiceError;
-use crate::lines::WindowLine;
+use crate::lines::{PlanLine, WindowLine};
 use crate::notices::Notices;
 use crate::route::{accept, unexpected};
 use crate::sets::{DeletionPreview, SetExplanation};
@@ -92,6 +92,24 @@ pub async fn plan_application_deletion(
 ) -> Result<DeletionPlan, ServiceError> {
     match answer(state_dir, &Request::PlanDeletion { name, cascade }).await? {
         Some(Reply::DeletionPlan(plan)) => Ok(*plan),
+        Some(other) => Err(unexpected(&other)),
+        None => Err(nobody(state_dir)),
+    }
+}
+
+/// A question about kept plans, or a wish for one, and the lines that answer it.
+pub async fn plans(state_dir: &StateDir, request: &Request) -> Result<Vec<PlanLine>, ServiceError> {
+    match answer(state_dir, request).await? {
+        Some(Reply::Plans(lines)) => Ok(lines),
+        Some(other) => Err(unexpected(&other)),
+        None => Err(nobody(state_dir)),
+    }
+}
+
+/// A kept plan, or one that is made.
+pub async fn plan(state_dir: &StateDir, request: &Request) -> Result<(PlanLine, Plan), ServiceError> {
+    match answer(state_dir, request).await? {
+        Some(Reply::Plan { line, plan }) => Ok((*line, *plan)),
         Some(other) => Err(unexpected(&other)),
         None => Err(nobody(state_dir)),
     }

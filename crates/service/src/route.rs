@@ -187,6 +187,8 @@ pub fn unexpected(reply: &Reply) -> ServiceError {
         Reply::ApplicationSet(_) => "an ApplicationSet",
         Reply::Deletion(_) => "the order of a deletion",
         Reply::DeletionPlan(_) => "the plan of a deletion",
+        Reply::Plans(_) => "kept plans",
+        Reply::Plan { .. } => "a kept plan",
         Reply::SyncWindow(_) => "a sync window",
         Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",

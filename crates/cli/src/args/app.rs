@@ -15,7 +15,7 @@ use super::common::{Format, ServiceArgs, StateArgs};
 use super::delete::CascadeArg;
 use super::health::CustomizationArgs;
 use super::sets::SetsArgs;
-use super::sync::KeepArgs;
+use super::sync::{KeepArgs, PlanFormat};
 use super::values;
 
 /// Serves Applications.
@@ -163,6 +163,20 @@ pub enum AppCommand {
     History(OneAppArgs),
     /// Sync an application, and wait for it
     Sync(AppSyncArgs),
+    /// Plan a sync of an application and keep the plan under its hash, or show a plan that is kept
+    Plan(AppPlanArgs),
+    /// List the kept plans of an application, or of all
+    Plans {
+        /// Name of the application [default: all]
+        name: Option<String>,
+        /// How the result is printed
+        #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+        output: Format,
+        #[command(flatten)]
+        service: ServiceArgs,
+    },
+    /// Approve a kept plan; the sync that waits for it begins
+    Approve(AppApproveArgs),
     /// Show what a sync of an application would change
     #[command(after_help = DIFF_CODES)]
     Diff {
@@ -271,6 +285,12 @@ pub struct AppSyncArgs {
     /// Only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME; repeat it for more
     #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::selector)]
     pub resources: Vec<ResourceSelector>,
+    /// Carry out this kept plan and nothing else: its hash, or the first digits of it
+    #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "prune", "dry_run", "resources", "policy"])]
+    pub plan: Option<String>,
+    /// Carry the plan out also where fields of its objects have changed that it says nothing about
+    #[arg(long, requires = "plan")]
+    pub allow_drift: bool,
     /// What happens while another operation of the application is under way: the sync is refused, or begins when that one is
     /// over, or that one is ended where it waits or has failed and none of its hooks runs
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
@@ -280,6 +300,58 @@ pub struct AppSyncArgs {
     pub follow_hooks: bool,
     #[command(flatten)]
     pub end: EndArgs,
+    #[command(flatten)]
+    pub service: ServiceArgs,
+}
+
+/// What is planned.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Nothing is written to the cluster. `tidegate app sync NAME --plan HASH` carries the plan out later, as it is or not at all.
+
+Examples:
+  tidegate app plan backend
+  tidegate app plan backend --prune -o json
+  tidegate app plan backend 3f2a9c41d07b")]
+pub struct AppPlanArgs {
+    /// Name of the application
+    pub name: String,
+    /// Show this plan, by its hash or the first digits of it, instead of making one
+    #[arg(value_name = "HASH", conflicts_with_all = ["revision", "prune", "resources"])]
+    pub hash: Option<String>,
+    /// Branch, tag or commit, instead of the application's
+    #[arg(long, value_name = "REVISION")]
+    pub revision: Option<String>,
+    /// Delete objects that are no longer in the manifests
+    #[arg(long)]
+    pub prune: bool,
+    /// Only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME; repeat it for more
+    #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::selector)]
+    pub resources: Vec<ResourceSelector>,
+    /// How the plan is printed
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: PlanFormat,
+    #[command(flatten)]
+    pub service: ServiceArgs,
+}
+
+/// What is approved.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Who may approve is said by the annotation tidegate.dev/approvers of the application and of its project.
+
+Examples:
+  tidegate app approve backend 3f2a9c41d07b
+  tidegate app approve backend 3f2a9c --reason \"checked with the database team\"")]
+pub struct AppApproveArgs {
+    /// Name of the application
+    pub name: String,
+    /// The plan: its hash, or the first digits of it
+    #[arg(value_name = "HASH")]
+    pub hash: String,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub reason: String,
     #[command(flatten)]
     pub service: ServiceArgs,
 }

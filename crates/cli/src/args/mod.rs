@@ -22,8 +22,8 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 pub use api::{ApiArgs, Listen};
 pub use app::{
-    AppArgs, AppCommand, AppDeleteArgs, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, ExampleArgs,
-    ExampleCommand, ImpersonateArg, OneAppArgs, ServeArgs,
+    AppApproveArgs, AppArgs, AppCommand, AppDeleteArgs, AppPlanArgs, AppRollbackArgs, AppSyncArgs,
+    AppWaitArgs, EndArgs, ExampleArgs, ExampleCommand, ImpersonateArg, OneAppArgs, ServeArgs,
 };
 pub use appset::{
     AppsetArgs, AppsetCommand, FoundArgs, GenerateArgs, OneSetArgs, SetDeleteArgs, SetPlanArgs, SetWishArgs,

@@ -4,10 +4,12 @@ mod delete;
 pub(super) mod desk;
 mod explain;
 mod hooks;
+mod plans;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
+use tidegate_application::approval::waiting;
 use tidegate_application::refresh;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationResource, OperationState, SyncStatusCode};
@@ -38,6 +40,9 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
         AppCommand::Get(one) => get(&one, printer).await,
         AppCommand::History(one) => history(&one, printer).await,
         AppCommand::Sync(args) => sync(&args, printer).await,
+        AppCommand::Plan(args) => plans::make(&args, printer).await,
+        AppCommand::Plans { name, output, service } => plans::list(name, output, &service, printer).await,
+        AppCommand::Approve(args) => plans::approve(&args, printer).await,
         AppCommand::Refresh { name, hard, service } => {
             Desk::of(&service)?.tell(&Request::RefreshApplication { name, hard }).await?;
             Ok(Ended::Done)
@@ -114,6 +119,11 @@ async fn history(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError
 
 async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> {
     let desk = Desk::of(&args.service)?;
+    if let Some(hash) = args.plan.clone() {
+        let (name, allow_drift) = (args.name.clone(), args.allow_drift);
+        desk.plans(&Request::SyncPlan { name, hash, allow_drift, by: String::new() }).await?;
+        return finished(&desk, &args.name, &args.end, printer).await;
+    }
     let known = one(&desk, &args.name, printer).await?;
     let wish = SyncWish {
         revision: args.revision.clone().unwrap_or_default(),
@@ -152,8 +162,17 @@ async fn finished(desk: &Desk, name: &str, end: &EndArgs, printer: &Printer) -> 
     if end.is_async {
         return Ok(Ended::Done);
     }
-    let since = Cell::new(None);
-    let waited = until(desk, &[name.to_owned()], end.timeout, printer, is_over_soon(&since)).await?;
+    let (told, since) = (RefCell::new(String::new()), Cell::new(None));
+    let is_over_soon = is_over_soon(&since);
+    let is_over = |application: &Application| {
+        // Whoever waits is told what for, once for each plan.
+        if let Some(words) = waiting(application).filter(|words| *told.borrow() != *words) {
+            printer.note(words);
+            words.clone_into(&mut told.borrow_mut());
+        }
+        is_over_soon(application)
+    };
+    let waited = until(desk, &[name.to_owned()], end.timeout, printer, is_over).await?;
     let Some(over) = waited.and_then(|mut found| found.pop()) else { return Ok(Ended::NotFinished) };
     let state = over.status.operation_state.as_ref();
     printer.out(&application::show(&over, None, printer.width()))?;

@@ -11,6 +11,7 @@ use tidegate_service::applications::store::{ApplicationStore, FolderStore, Kuber
 use tidegate_service::applications::{Applications, Places, RepositoryFiles, Serving, Sourcing};
 use tidegate_service::clusters::{self, Chosen, Clusters};
 use tidegate_service::gates::GateFile;
+use tidegate_service::plans::Plans;
 use tidegate_service::session::Session;
 use tidegate_service::sets::store::{FolderSets, KubernetesSets, SetStore};
 use tidegate_service::sets::{SetServing, Sets};
@@ -106,7 +107,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         places = places.with_files(RepositoryFiles::new(declared));
         places.read_files().await?;
     }
-    let what = (state_dir.clone(), store);
+    let what = (state_dir.clone(), store, Plans::look(&state_dir)?);
     let applications = Applications::serve(
         session.engine.clone(),
         log,

@@ -13,6 +13,7 @@ pub mod hooks;
 pub mod operation;
 pub mod picture;
 pub mod plan;
+pub mod plans;
 pub mod set;
 pub mod set_plan;
 pub mod standing;

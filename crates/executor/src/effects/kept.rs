@@ -65,6 +65,17 @@ pub struct PlanMoved {
     pub drift: Drift,
 }
 
+/// What is said where only unrelated fields have moved, and where others have.
+const MOVED: &str = "the cluster has moved since plan ";
+const UNFIT: &str = " does not fit any more: ";
+
+impl PlanMoved {
+    /// Whether that is why an operation has ended, by its message.
+    pub fn is_told(message: &str) -> bool {
+        message.contains(MOVED) || message.contains(UNFIT)
+    }
+}
+
 impl fmt::Display for PlanMoved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = self.plan.short();
@@ -78,10 +89,10 @@ impl fmt::Display for PlanMoved {
         if self.drift.related.is_empty() {
             write!(
                 f,
-                "the cluster has moved since plan {plan} was made, in fields that the plan says nothing about: {told}{more}; allow that (--allow-drift), or make a new plan"
+                "{MOVED}{plan} was made, in fields that the plan says nothing about: {told}{more}; allow that (--allow-drift), or make a new plan"
             )
         } else {
-            write!(f, "plan {plan} does not fit any more: {told}{more}; make a new plan")
+            write!(f, "plan {plan}{UNFIT}{told}{more}; make a new plan")
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use tidegate_model::Timestamp;
 
+use super::messages::held_by;
 use super::request::OnNewTargets;
 use super::state::{Member, Progress, Rollout, Stage, State, StepState};
 use super::view::overdue;
@@ -128,7 +129,7 @@ fn why(rollout: &Rollout, member: &Member, now: Timestamp) -> Option<String> {
         }
         Progress::Promoted => Some(or_trouble("Pending: its sync gets an id".to_owned())),
         Progress::Named { window: Some(window), .. } => {
-            Some(or_trouble(format!("Pending: its sync waits for a sync window: {window}")))
+            Some(or_trouble(format!("Pending: its sync waits for {}", held_by(window))))
         }
         Progress::Named { .. } => Some(or_trouble("Pending: its sync has not begun".to_owned())),
         Progress::Running { operation } => Some(or_trouble(format!("operation {operation} is at work"))),

@@ -69,7 +69,7 @@ pub enum Fact {
         /// The operation.
         operation: OperationId,
     },
-    /// A sync window keeps a member's operation from beginning, or does not any more.
+    /// A sync window, or an approval that is missing, keeps a member's operation from beginning, or does not any more.
     WindowSeen {
         /// Which member.
         member: String,

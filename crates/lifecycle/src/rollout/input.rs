@@ -115,6 +115,11 @@ pub enum ChildNews {
         /// Which, and until when, in words.
         window: String,
     },
+    /// Nobody has approved its plan.
+    Unapproved {
+        /// Which, and whose approval it needs, in words.
+        plan: String,
+    },
     /// It has begun.
     Begun,
     /// It is over.

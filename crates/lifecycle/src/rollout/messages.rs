@@ -15,6 +15,24 @@ pub(super) const COMPLETED: &str = "ApplicationSet Rollout has completed";
 pub(super) const SUPERSEDED: &str = "the ApplicationSet has other targets by now; a new rollout brings them";
 pub(super) const NOTHING_BEFORE: &str = "there is nothing to go back to: nothing was deployed before";
 
+/// How the words begin for what keeps a sync from beginning, where that is no sync window.
+const APPROVAL: &str = "the approval of its plan: ";
+
+/// A plan that nobody has approved, as what keeps a sync from beginning.
+pub(super) fn lacks_approval(plan: &str) -> String {
+    format!("{APPROVAL}{plan}")
+}
+
+/// Whether it is an approval that a sync waits for.
+pub(super) fn is_approval(window: &str) -> bool {
+    window.starts_with(APPROVAL)
+}
+
+/// What keeps a sync from beginning.
+pub(super) fn held_by(window: &str) -> String {
+    if is_approval(window) { window.to_owned() } else { format!("a sync window: {window}") }
+}
+
 /// What users read of a member.
 pub(super) fn of_member(member: &Member) -> String {
     let same = "updating status from Pending to Progressing";
@@ -29,7 +47,7 @@ pub(super) fn of_member(member: &Member) -> String {
                 .to_owned()
         }
         Progress::Named { window: Some(window), .. } => {
-            format!("Application moved to Pending status, its sync waits for a sync window: {window}")
+            format!("Application moved to Pending status, its sync waits for {}", held_by(window))
         }
         Progress::Running { .. } => format!("Application resource became Progressing, {same}"),
         Progress::Settling { adopted: true, .. } => {

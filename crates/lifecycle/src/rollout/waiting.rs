@@ -4,6 +4,7 @@ use std::fmt;
 
 use tidegate_model::Timestamp;
 
+use super::messages::is_approval;
 use super::state::{Member, Progress, Rollout, Stage, State};
 use crate::operation::Verdict;
 
@@ -25,7 +26,7 @@ pub enum WaitReason {
     Paused,
     /// A member has failed, and nobody has seen to it.
     Failed,
-    /// Nobody has approved the step.
+    /// Nobody has approved the step, or the plan of a member.
     Approval,
     /// A gate is closed.
     Gate,
@@ -98,6 +99,7 @@ fn of_member(rollout: &Rollout, step: u32, member: &Member) -> Option<WaitReason
     match &member.progress {
         Progress::Failed { .. } if !rollout.is_settled(member) => Some(WaitReason::Failed),
         Progress::Waiting if is_manual() => Some(WaitReason::Manual),
+        Progress::Named { window: Some(window), .. } if is_approval(window) => Some(WaitReason::Approval),
         Progress::Named { window: Some(_), .. } => Some(WaitReason::Window),
         Progress::Promoted | Progress::Named { .. } => Some(WaitReason::Pending),
         Progress::Running { .. } | Progress::Stopping { .. } => Some(WaitReason::Sync),

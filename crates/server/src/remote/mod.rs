@@ -3,6 +3,7 @@
 mod ask;
 mod connection;
 mod output;
+mod plans;
 mod sets;
 
 use std::collections::BTreeSet;

@@ -5,8 +5,9 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_application::credentials;
-use tidegate_model::argo::{Application, OperationResource, ResourceStatus, SyncStatusCode};
-use tidegate_model::{Cascade, HealthStatus, IfTaken, OperationPhase, Warning};
+use tidegate_application::operation::resource;
+use tidegate_model::argo::{Application, ResourceStatus, SyncStatusCode};
+use tidegate_model::{Cascade, HealthStatus, IfTaken, OperationPhase, ResourceSelector, Warning};
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::asking::{SyncWish, sync};
 use tidegate_service::applications::listing::{Begins, LabelTerm, OrderBy, Wanted};
@@ -313,7 +314,7 @@ impl From<Policy> for IfTaken {
 /// An object.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Named {
+pub(super) struct Named {
     /// API group, empty for the core API.
     #[serde(default)]
     group: String,
@@ -326,16 +327,17 @@ struct Named {
     name: String,
 }
 
+impl From<&Named> for ResourceSelector {
+    fn from(one: &Named) -> Self {
+        let Named { group, kind, namespace, name } = one;
+        Self { group: group.clone(), kind: kind.clone(), namespace: namespace.clone(), name: name.clone() }
+    }
+}
+
 async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Problem> {
     let (serving, application) = one(&call).await?;
     let SyncBody { revision, prune, dry_run, resources, policy } = &call.body;
-    let resource = |one: &Named| OperationResource {
-        group: one.group.clone(),
-        kind: one.kind.clone(),
-        namespace: one.namespace.clone(),
-        name: one.name.clone(),
-        ..OperationResource::default()
-    };
+    let resource = |one: &Named| resource(&one.into());
     let wish = SyncWish {
         revision: revision.clone().unwrap_or_default(),
         prune: *prune,

@@ -1,5 +1,6 @@
 //! One application: its resource, and what is under way for it.
 
+mod approving;
 mod comparing;
 mod deleting;
 mod keeping;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tidegate_application::approval;
 use tidegate_application::automation::{self, Next};
 use tidegate_application::comparison;
 use tidegate_application::conditions;
@@ -26,13 +28,14 @@ use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
 use tokio::task::{AbortHandle, JoinSet};
 
+use self::approving::Approving;
 pub(crate) use self::comparing::With;
 use self::keeping::Unkept;
 use self::running::Runs;
 pub(crate) use self::running::end_in_engine;
 use self::superseding::Superseding;
 use super::board::Deployments;
-use super::messages::{AppMessage, SupervisorMessage};
+use super::messages::{AppMessage, ByPlan, SupervisorMessage};
 use super::recorded;
 use super::remembered::Memory;
 use super::shared::Shared;
@@ -103,6 +106,8 @@ pub(crate) struct AppState {
     carried: Option<OperationId>,
     /// What waits for its operation.
     superseding: Superseding,
+    /// What its operation waits for, where that needs an approval.
+    approving: Approving,
     /// The operation whose deletions were approved.
     confirmed: Option<OperationId>,
     /// The deletion that goes on although nobody wants it any more, because it was begun.
@@ -153,6 +158,7 @@ impl Actor for ApplicationActor {
             runs: Runs::default(),
             carried: None,
             superseding: Superseding::default(),
+            approving: Approving::default(),
             confirmed: None,
             taken_back: None,
             stirred: false,
@@ -193,15 +199,18 @@ impl Actor for ApplicationActor {
             }
             AppMessage::Prepared(prepared) => state.prepared(prepared),
             AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
-            AppMessage::Sync { asked, reply } => {
-                let answer = state.asked(&myself, *asked).await;
+            AppMessage::Sync { asked, plan, reply } => {
+                let answer = state.asked(&myself, *asked, plan).await;
                 drop(reply.send(answer));
             }
+            AppMessage::Approve { hash, given, reply } => drop(reply.send(state.approve(hash, given).await)),
+            AppMessage::Doubt => state.doubt_plan(),
+            AppMessage::Looked { about, looked } => state.looked(&about, looked),
             AppMessage::Rollback { id, prune, by, reply } => {
                 let answer = match request::rollback(&state.application, id, prune) {
                     Ok(mut asked) => {
                         asked.initiated_by.username = by;
-                        state.asked(&myself, asked).await
+                        state.asked(&myself, asked, None).await
                     }
                     Err(refused) => Err(refused.to_string()),
                 };
@@ -263,9 +272,12 @@ impl AppState {
         if is_own {
             self.recall_run(now).await;
         } else {
+            let plan = self.application.operation.as_ref().and_then(ByPlan::of);
             remembered::verify(&mut self.application, &lines, now);
+            self.keep_plan(plan);
             runs::placed(&self.application).into_iter().for_each(|placed| self.run_begun(placed));
         }
+        self.recall_plan().await;
         self.deployments.newest = match runs::deployed(&self.application) {
             None if !lines.is_empty() => recorded::deployed(&self.shared, &self.application).await,
             deployed => deployed,
@@ -338,6 +350,7 @@ impl AppState {
         }
         let superseding = self.compare_with_newer(now);
         let is_held = self.hold(now);
+        self.look_at_plan(myself, now);
         let is_kept = self.keep(myself).await.is_ok();
         if is_kept {
             self.tell_runs();
@@ -372,6 +385,8 @@ impl AppState {
         unknown.extend(self.shared.projects.unknown_fields(&self.application));
         self.say(UNKNOWN_FIELD, &unknown, now);
         self.say(UNHEEDED, &unheeded(&self.application), now);
+        let approvals = self.shared.approvals(&self.application).unwrap_or_default();
+        self.say(approval::WRONG, approvals.problems(), now);
         let mut unseen = self.shared.watching.forbidden(&self.key);
         let more = unseen.len().saturating_sub(UNSEEN_MAX);
         unseen.truncate(UNSEEN_MAX);

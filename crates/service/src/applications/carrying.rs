@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
+use tidegate_application::approval;
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::deletion::is_unfounded;
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::windows::Held;
 use tidegate_executor::{Clock as _, EngineError, GateDefinitions, SystemClock, Targets, WINDOW};
 use tidegate_lifecycle::operation::OperationView;
-use tidegate_model::argo::Application;
+use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{
     ClaimHolder, Destination, IfTaken, Mandate, ObjectKey, OperationId, ResourceSelector, SafePoint, Window,
 };
@@ -20,13 +21,13 @@ use tidegate_source::Address;
 
 use super::admission::{admit, signed};
 use super::checking::wrong_options;
-use super::deleting;
 use super::manifests::Made;
 use super::messages::AppMessage;
 use super::places::Place;
 use super::recorded::{loaded, of_summary, progress};
 use super::shared::Shared;
 use super::store::AppKey;
+use super::{approving, deleting};
 
 /// How often the status follows an operation, at most.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -38,7 +39,7 @@ const NAMED: usize = 10;
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Why an operation is not carried out.
-enum Not {
+pub(crate) enum Not {
     /// It cannot be.
     Refused(String),
     /// The engine ends, and goes on with it next time.
@@ -68,6 +69,9 @@ pub(crate) async fn prepare(
     if operation::cascade(&asked).is_some() {
         return deleting::prepare(shared, application).await;
     }
+    if let Some(hash) = approval::plan_of(&asked) {
+        return approving::prepare(shared, application, hash).await;
+    }
     let (place, mandate) = admit(shared, application).map_err(|none| none.to_string())?;
     let windows = shared.projects.windows(application, &place.target);
     // One that nobody asked for waits in the engine.
@@ -87,23 +91,35 @@ pub(crate) async fn prepare(
     let resolved = shared.manifests.resolve(&key, (&sources, revisions), true).await?;
     moved(resolved.moved);
     signed(shared, application, (&sources, &resolved.revisions), names).await?;
-    if let Some(sync) = asked.sync.as_ref().filter(|sync| !sync.resources.is_empty()) {
-        let targets = shared
-            .manifests
-            .targets(&sources, &resolved.revisions, (shared.made_for(application, &place.namespace), false))
-            .await?
-            .targets;
-        let wanted: Vec<ResourceSelector> = sync.resources.iter().map(operation::selector).collect();
-        let there = there(application, &targets, &place.namespace);
-        if let Some(unknown) = wanted.iter().find(|one| !there.iter().any(|key| one.matches(key))) {
-            return Err(nothing_matches(application, unknown, &there));
-        }
+    if asked.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
+        let with = (shared.made_for(application, &place.namespace), false);
+        let made = shared.manifests.targets(&sources, &resolved.revisions, with).await?;
+        check_selection(application, &asked, &made.targets, &place.namespace)?;
     }
     // What cannot be asked of the engine is better told now.
     operation::request(application, &asked, (place.destination, place.namespace), &resolved.revisions)
         .map_err(refused)?;
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
     Ok((resolved.revisions, id))
+}
+
+/// Refuses a selective sync that names what there is not.
+pub(crate) fn check_selection(
+    application: &Application,
+    asked: &OperationRequest,
+    targets: &[Target],
+    namespace: &str,
+) -> Result<(), String> {
+    let wanted = asked.sync.iter().flat_map(|sync| &sync.resources);
+    let wanted: Vec<ResourceSelector> = wanted.map(operation::selector).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let there = there(application, targets, namespace);
+    match wanted.iter().find(|one| !there.iter().any(|key| one.matches(key))) {
+        Some(unknown) => Err(nothing_matches(application, unknown, &there)),
+        None => Ok(()),
+    }
 }
 
 /// What a sync may be about: what is wanted, and what is known from before.
@@ -235,6 +251,11 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
         let (request, targets) = deleting::work(shared, application).await.map_err(Not::Refused)?;
         return Ok(shared.engine.ensure_when(operation, request, targets, IfTaken::Queue).await?);
     }
+    if let Some(hash) = approval::plan_of(&asked) {
+        return approving::begin(shared, application, (&asked, operation), hash).await;
+    }
+    let policy = shared.approvals(application).map_err(Not::Refused)?;
+    approving::refuse_unapproved(&policy, &asked).map_err(Not::Refused)?;
     let refused = |error: operation::Refused| Not::Refused(error.to_string());
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;

@@ -3,21 +3,39 @@
 use std::collections::BTreeSet;
 
 use ractor::RpcReplyPort;
+use tidegate_application::approval;
 use tidegate_application::operation::Progress;
 use tidegate_application::refresh::Level;
 use tidegate_lifecycle::rollout::ChildNews;
 use tidegate_model::argo::OperationRequest;
-use tidegate_model::{Cascade, OperationId, Timestamp};
+use tidegate_model::{Cascade, Digest, OperationId, PlanApproval, Timestamp};
 use tidegate_source::Address;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::actor::With;
+use super::approving::Looked;
 use super::comparing::Compared;
 use super::projects::globals::GlobalsTold;
 use super::store::{AppKey, StoreEvent, Stored};
 
 /// Where an answer goes: done, or why not.
 pub(crate) type Answer = RpcReplyPort<Result<(), String>>;
+
+/// A kept plan that an operation carries out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByPlan {
+    pub hash: Digest,
+    /// Unrelated fields may have changed since.
+    pub allow_drift: bool,
+}
+
+impl ByPlan {
+    /// That of an operation.
+    pub fn of(asked: &OperationRequest) -> Option<Self> {
+        let hash = approval::plan_of(asked)?.parse().ok()?;
+        Some(Self { hash, allow_drift: approval::allows_drift(asked) })
+    }
+}
 
 /// A message to the supervisor.
 pub(crate) enum SupervisorMessage {
@@ -36,7 +54,11 @@ pub(crate) enum SupervisorMessage {
     /// An application is to be compared.
     Compare { key: AppKey, level: Level },
     /// Somebody asks for an operation.
-    Sync { key: AppKey, asked: Box<OperationRequest>, reply: Answer },
+    Sync { key: AppKey, asked: Box<OperationRequest>, plan: Option<ByPlan>, reply: Answer },
+    /// Somebody approves a kept plan: [`AppMessage::Approve`].
+    Approve { key: AppKey, hash: Digest, given: PlanApproval, reply: Answer },
+    /// A kept plan was seen not to fit any more: [`AppMessage::Doubt`].
+    Doubt { key: AppKey },
     /// Somebody ends an operation.
     Terminate { key: AppKey, by: String, reply: Answer },
     /// Somebody deletes an application.
@@ -72,8 +94,14 @@ pub(crate) enum AppMessage {
     Prepared(Result<(Vec<String>, OperationId), String>),
     /// How its operation stands.
     Moved { operation: OperationId, progress: Box<Progress> },
-    /// Somebody asks for an operation.
-    Sync { asked: Box<OperationRequest>, reply: Answer },
+    /// Somebody asks for an operation: by a kept plan, or as it is planned then.
+    Sync { asked: Box<OperationRequest>, plan: Option<ByPlan>, reply: Answer },
+    /// Somebody approves a kept plan. An operation that waits for that begins.
+    Approve { hash: Digest, given: PlanApproval, reply: Answer },
+    /// The plan that waits does not fit any more.
+    Doubt,
+    /// The plan of its operation, which was this one, was made or looked at.
+    Looked { about: Box<OperationRequest>, looked: Looked },
     /// Somebody ends its operation.
     Terminate { by: String, reply: Answer },
     /// Somebody deletes it.

@@ -14,6 +14,7 @@
 mod actor;
 mod admission;
 mod announcing;
+mod approving;
 mod board;
 mod carrying;
 mod checking;

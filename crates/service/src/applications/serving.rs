@@ -1,5 +1,7 @@
 //! What applications are asked through: by the socket, the API and webhooks.
 
+mod plans;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -98,7 +100,7 @@ impl Serving {
     }
 
     /// The application that is meant.
-    fn only(&self, text: &str) -> Result<Arc<Application>, ServiceError> {
+    pub fn only(&self, text: &str) -> Result<Arc<Application>, ServiceError> {
         AppKey::only(self.find(Some(text)).applications, text)
     }
 
@@ -115,7 +117,7 @@ impl Serving {
     /// Asks for an operation of the application that is meant. Returns when that is durable.
     pub async fn sync(&self, text: &str, asked: OperationRequest) -> Result<(), ServiceError> {
         let key = self.one(text)?;
-        self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), reply }).await
+        self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), plan: None, reply }).await
     }
 
     /// Ends the operation of the application that is meant. Returns when that is durable.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_application::approval::Policy;
 use tidegate_application::pushes::Told;
 use tidegate_application::windows::Windows;
 use tidegate_executor::Engine;
@@ -15,13 +16,14 @@ use super::board::Board;
 use super::depending::Depending;
 use super::manifests::Manifests;
 use super::places::Places;
-use super::projects::Projects;
+use super::projects::{Projects, name_of};
 use super::pushed::Looks;
 use super::reconciles::Reconciles;
 use super::store::ApplicationStore;
 use super::turns::Turns;
 use super::watching::Watchings;
 use crate::gates::GateFile;
+use crate::plans::Plans;
 
 pub(crate) struct Shared {
     pub engine: Engine,
@@ -33,6 +35,8 @@ pub(crate) struct Shared {
     pub rules: HealthRules,
     /// What the names of gates stand for.
     pub gates: GateFile,
+    /// What is planned and kept.
+    pub plans: Option<Arc<Plans>>,
     /// After so long a comparison is old.
     pub every: Duration,
     pub board: Board,
@@ -47,6 +51,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Which approvals the syncs of an application need; or why that is not known.
+    pub fn approvals(&self, application: &Application) -> Result<Policy, String> {
+        let (project, _) = self.projects.find(name_of(application)).map_err(|missing| missing.to_string())?;
+        Ok(Policy::of(application, &project))
+    }
+
     /// The sync windows that are about an application.
     pub fn windows(&self, application: &Application) -> Windows {
         let place = self.places.resolve(&application.spec.destination);

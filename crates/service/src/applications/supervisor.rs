@@ -39,6 +39,7 @@ use super::watching::Watchings;
 use crate::ending::end_children;
 use crate::error::ServiceError;
 use crate::gates::GateFile;
+use crate::plans::Plans;
 use crate::state_dir::StateDir;
 
 /// So often an actor that fails is begun anew, before its application is left alone until it changes.
@@ -66,7 +67,7 @@ impl Applications {
     pub async fn serve(
         engine: Engine,
         log: Log,
-        (state_dir, store): (StateDir, Arc<dyn ApplicationStore>),
+        (state_dir, store, plans): (StateDir, Arc<dyn ApplicationStore>, Option<Plans>),
         places: Places,
         (rules, gates, every): (HealthRules, GateFile, Duration),
         sourcing: Sourcing,
@@ -94,6 +95,7 @@ impl Applications {
         engine.set_permits(Arc::clone(&projects) as Arc<dyn Permits>);
         let mut events = store.watch();
         let board = Board::default();
+        let plans = plans.map(Arc::new);
         let follows_secrets = secrets.clone().filter(|_| !places.has_files());
         if follows_secrets.is_some() {
             places.await_secrets();
@@ -107,6 +109,7 @@ impl Applications {
             manifests,
             rules,
             gates,
+            plans,
             every,
             board,
             depending: Depending::default(),
@@ -275,9 +278,13 @@ impl Actor for Supervisor {
                 state.look_at_projects(&state.shared.projects.set_globals(told));
             }
             SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
-            SupervisorMessage::Sync { key, asked, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Sync { asked, reply });
+            SupervisorMessage::Sync { key, asked, plan, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Sync { asked, plan, reply });
             }
+            SupervisorMessage::Approve { key, hash, given, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Approve { hash, given, reply });
+            }
+            SupervisorMessage::Doubt { key } => state.tell(&key, AppMessage::Doubt),
             SupervisorMessage::Terminate { key, by, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Terminate { by, reply });
             }

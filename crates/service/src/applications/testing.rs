@@ -27,6 +27,8 @@ use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
 use super::{Applications, Places, ProjectSet, Serving, Sourcing};
 use crate::error::ServiceError;
 use crate::gates::GateFile;
+use crate::notices::Notices;
+use crate::plans::Plans;
 use crate::state_dir::StateDir;
 
 /// No test takes longer, but for one that hangs.
@@ -131,7 +133,16 @@ pub struct Served {
     folder: TempDir,
     shelf: Shelf,
     gates: Gates,
+    keeps_plans: bool,
     applications: Option<Applications>,
+}
+
+/// Nobody is told anything.
+struct Quiet;
+
+impl Notices for Quiet {
+    fn warn(&self, _: &str) {}
+    fn note(&self, _: &str) {}
 }
 
 /// Gates beside those that every engine has.
@@ -190,12 +201,28 @@ impl Served {
         let log: Log = Arc::new(MemoryLog::new());
         let engine = engine(&log, &sim, &gates).await;
         let calls = Arc::default();
-        let mut served = Self { engine, sim, calls, log, folder, shelf, gates, applications: None };
+        let keeps_plans = false;
+        let mut served =
+            Self { engine, sim, calls, log, folder, shelf, gates, keeps_plans, applications: None };
         for (name, text) in applications {
             served.commit(name, text);
         }
         served.serve().await;
         served
+    }
+
+    /// The same, where plans can be kept.
+    pub async fn keeping_plans(applications: &[(&str, &str)]) -> Self {
+        let mut served = Self::new(applications).await;
+        served.keeps_plans = true;
+        served.restart().await;
+        served
+    }
+
+    /// The plans that are kept.
+    pub async fn plans(&self) -> Option<Plans> {
+        let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
+        if self.keeps_plans { Some(Plans::open(&state, &Quiet).await.unwrap()) } else { None }
     }
 
     /// Nobody serves the applications for a while; what is under way goes on.
@@ -221,7 +248,7 @@ impl Served {
         let serving = Applications::serve(
             self.engine.clone(),
             Arc::clone(&self.log),
-            (state, store),
+            (state, store, self.plans().await),
             places,
             rules,
             sourcing,
@@ -298,7 +325,12 @@ impl Served {
     }
 
     /// The project of all applications says this from now on.
-    pub fn project(&self, mut spec: Value) {
+    pub fn project(&self, spec: Value) {
+        self.annotated_project(spec, json!({}));
+    }
+
+    /// The same, with annotations.
+    pub fn annotated_project(&self, mut spec: Value, annotations: Value) {
         for (field, value) in [
             ("sourceRepos", json!(["*"])),
             ("destinations", json!([{"server": "*", "namespace": "*"}])),
@@ -307,7 +339,7 @@ impl Served {
             spec[field] = value;
         }
         let project = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
-            "metadata": {"name": "default"}, "spec": spec});
+            "metadata": {"name": "default", "annotations": annotations}, "spec": spec});
         let project: AppProject = serde_json::from_value(project).unwrap();
         let mut kept = self.shelf.0.lock().unwrap();
         kept.projects.insert("default".to_owned(), Ok(Arc::new(project)));
@@ -365,7 +397,7 @@ impl Served {
     pub async fn sync(&self, name: &str) {
         let (reply, answer) = oneshot::channel();
         let asked = Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
-        self.send(SupervisorMessage::Sync { key: key(name), asked, reply: reply.into() });
+        self.send(SupervisorMessage::Sync { key: key(name), asked, plan: None, reply: reply.into() });
         tokio::time::timeout(LIMIT, answer).await.unwrap().unwrap().unwrap();
     }
 

@@ -6,11 +6,11 @@ use tidegate_executor::Output;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
-use tidegate_model::{Cascade, OperationId, Override, ResourceSelector, Warning};
+use tidegate_model::{Cascade, OperationId, Override, Plan, ResourceSelector, Warning};
 
 use crate::documents::deletion::DeletionPlan;
 use crate::documents::{ExplanationDocument, SummaryDocument};
-use crate::lines::WindowLine;
+use crate::lines::{PlanLine, WindowLine};
 use crate::operations::Listed;
 use crate::sets::{DeletionPreview, SetExplanation, SetWish};
 
@@ -199,6 +199,52 @@ pub enum Request {
         #[serde(default)]
         reason: String,
     },
+    /// Kept plans: all, or those of an application.
+    Plans {
+        /// Its name, or `NAMESPACE/NAME`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// A kept plan.
+    KeptPlan {
+        /// The name of its application, or `NAMESPACE/NAME`.
+        name: String,
+        /// Its hash, or the beginning of it.
+        hash: String,
+    },
+    /// That a sync of an application be planned, and the plan kept.
+    PlanApplication {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// What is asked for, as by [`Self::SyncApplication`].
+        operation: Box<OperationRequest>,
+    },
+    /// Somebody's approval of a kept plan.
+    ApprovePlan {
+        /// The name of its application, or `NAMESPACE/NAME`.
+        name: String,
+        /// Its hash, or the beginning of it.
+        hash: String,
+        /// Who approves; told by the system.
+        #[serde(default)]
+        by: String,
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
+    },
+    /// That an application carry out a kept plan, and nothing else.
+    SyncPlan {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// Its hash, or the beginning of it.
+        hash: String,
+        /// Also where unrelated fields have changed since.
+        #[serde(default)]
+        allow_drift: bool,
+        /// Who wishes; told by the system.
+        #[serde(default)]
+        by: String,
+    },
     /// That an object of the simulated cluster be deleted.
     DeleteSimulated {
         /// Which; not in words that match several.
@@ -220,8 +266,12 @@ impl Request {
             | Self::DeleteApplication { by, .. }
             | Self::RollbackApplication { by, .. }
             | Self::WishApplicationSet { by, .. }
+            | Self::ApprovePlan { by, .. }
+            | Self::SyncPlan { by, .. }
             | Self::DeleteApplicationSet { by, .. } => *by = user,
-            Self::SyncApplication { operation, .. } => operation.initiated_by.username = user,
+            Self::SyncApplication { operation, .. } | Self::PlanApplication { operation, .. } => {
+                operation.initiated_by.username = user
+            }
             _ => {}
         }
         self
@@ -316,6 +366,15 @@ pub enum Reply {
     DeletionPlan(Box<DeletionPlan>),
     /// To [`Request::SyncWindow`].
     SyncWindow(WindowLine),
+    /// To [`Request::Plans`], and to [`Request::ApprovePlan`] and [`Request::SyncPlan`], whose wish is durable.
+    Plans(Vec<PlanLine>),
+    /// To [`Request::KeptPlan`] and [`Request::PlanApplication`].
+    Plan {
+        /// How it stands.
+        line: Box<PlanLine>,
+        /// What it does; without values of Secrets.
+        plan: Box<Plan>,
+    },
     /// The wish is durable, and the process works on the operation.
     Done,
     /// The wish is durable; nobody works on the operation.

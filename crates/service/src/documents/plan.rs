@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, Warning};
 
+use crate::lines::PlanLine;
+
 /// A plan.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Plan")]
@@ -59,6 +61,22 @@ struct HookDocument<'a> {
     delete_policies: &'a [DeletePolicy],
     timeout_seconds: Option<f64>,
     runner: Option<&'a str>,
+}
+
+/// A kept plan, with how it stands.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "KeptPlan")]
+pub struct KeptPlanDocument<'a> {
+    #[serde(flatten)]
+    line: &'a PlanLine,
+    /// What it does; values of Secrets are masked.
+    plan: PlanDocument<'a>,
+}
+
+/// The document of a kept plan.
+pub fn kept<'a>(line: &'a PlanLine, plan: &'a Plan) -> KeptPlanDocument<'a> {
+    KeptPlanDocument { line, plan: of(plan, &[]) }
 }
 
 /// The document of a plan.

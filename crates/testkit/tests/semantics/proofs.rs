@@ -22,6 +22,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/crash.rs::a_crash_at_any_point_keeps_the_claim",
         "tests/e2e-kube/claims.rs::a_second_sync_is_refused_and_says_by_whom",
     ]),
+    ("who lets a sync begin", &[
+        "crates/testkit/tests/service/main.rs::what_needs_an_approval_is_written_once_as_it_was_approved_whenever_processes_die",
+        "crates/service/src/applications/actor/approving/tests.rs::a_sync_waits_with_its_plan_and_writes_nothing_until_that_is_approved",
+        "tests/e2e/api/plans.rs::a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation",
+    ]),
     ("a retry", &[
         "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_redoes_what_ended_badly_in_the_failed_wave",
         "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_from_the_start_redoes_everything",

@@ -9,6 +9,7 @@ use tidegate_cluster::{Cluster as _, DeleteRequest};
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::effort;
 
+use crate::approval;
 use crate::author::{self, ALONE, Fleet, HOME};
 use crate::rules;
 use crate::world::{Life, World, kind};
@@ -27,6 +28,8 @@ pub enum Scenario {
     Rollout,
     /// The set is deleted with its Applications, in this order.
     Delete(&'static str),
+    /// An Application that needs an approval is brought to another commit when somebody has given one.
+    Approval,
 }
 
 /// How it has ended.
@@ -53,13 +56,18 @@ impl Scenario {
             Self::Sync => author::application(&world.repository(), ALONE, None),
             Self::Rollout => return,
             Self::Delete(order) => fleet(order).document(&world.repository()),
+            Self::Approval => approval::needing(author::application(&world.repository(), ALONE, None)),
         };
-        let served = async |_: &Life| {
+        let served = async |life: &Life| {
             world.write(document).await;
             world.quiet_for(REST).await;
+            if self == Self::Approval {
+                approval::approve(world, life).await;
+                world.quiet_for(REST).await;
+            }
         };
         world.live(&Points::dying_at(0), served).unwrap();
-        if self == Self::Sync {
+        if matches!(self, Self::Sync | Self::Approval) {
             author::commit(&world.repository(), [ALONE], (2, None));
         }
     }
@@ -68,6 +76,11 @@ impl Scenario {
     async fn go(self, world: &World, life: &Life) {
         match self {
             Self::Sync => life.applications().refresh(ALONE, false).unwrap(),
+            Self::Approval => {
+                life.applications().refresh(ALONE, false).unwrap();
+                world.quiet_for(REST).await;
+                approval::approve(world, life).await;
+            }
             Self::Rollout if world.set().await.is_none() => {
                 world.write(fleet("AllAtOnce").document(&world.repository())).await;
             }
@@ -87,7 +100,7 @@ impl Scenario {
         let deployed: Vec<_> =
             outcome.deployed.iter().map(|(name, commit, done)| (name.as_str(), *commit, *done)).collect();
         match self {
-            Self::Sync => assert_eq!(deployed, [(ALONE, 1, true), (ALONE, 2, true)]),
+            Self::Sync | Self::Approval => assert_eq!(deployed, [(ALONE, 1, true), (ALONE, 2, true)]),
             _ => assert_eq!(deployed, [("a", 1, true), ("b", 1, true), ("c", 1, true)]),
         }
         let deleted: &[&str] = match self {
@@ -112,6 +125,9 @@ impl Scenario {
                 && one.before.as_ref().is_some_and(|before| !before.is_deleting())
         };
         let deleted = writes.iter().filter(is_asked).map(|one| one.key.name.clone()).collect();
+        if self == Self::Approval {
+            approval::only_what_was_approved(world);
+        }
         if let Self::Delete(order) = self {
             rules::deleted_in_order(&writes, &fleet(order).ranks()).unwrap();
         }
@@ -157,7 +173,7 @@ fn steps(object: &tidegate_model::Object) -> Vec<Value> {
 
 /// Plays it with processes that die at these points in turn; how it ended, and how many points the first process passed.
 fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
-    let world = World::new(1, 0.0);
+    let world = World { keeps_plans: scenario == Scenario::Approval, ..World::new(1, 0.0) };
     scenario.prepare(&world);
     let mut first = None;
     for dies_at in deaths.iter().copied().chain([0]) {

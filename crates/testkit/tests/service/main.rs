@@ -10,6 +10,7 @@
     reason = "test code: a broken assumption must stop the test at once"
 )]
 
+mod approval;
 mod author;
 mod crashes;
 mod disk;
@@ -63,6 +64,11 @@ fn no_seed_breaks_a_rule_of_the_service() {
 #[test]
 fn a_sync_is_the_same_whenever_processes_die() {
     assert!(die_everywhere(Scenario::Sync) > 0);
+}
+
+#[test]
+fn what_needs_an_approval_is_written_once_as_it_was_approved_whenever_processes_die() {
+    assert!(die_everywhere(Scenario::Approval) > 0);
 }
 
 #[test]

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde_json::Value;
 use tidegate_cluster::Verb;
 use tidegate_cluster::sim::{AuditEntry, SimCluster};
+use tidegate_executor::KeptPlan;
 use tidegate_model::{OperationId, Timestamp, annotations};
+use tidegate_service::plans::KeptLine;
 
-use crate::author::{ALONE, BASE, COMMIT, FORBIDDEN, Fleet};
+use crate::author::{ALONE, BASE, COMMIT, FORBIDDEN, Fleet, HOME};
 use crate::front::Write;
 
 /// The Application that an object is of, by its name.
@@ -182,6 +185,46 @@ pub fn after_what_it_depends_on(deployed: &[Deployed]) -> Kept {
     deployed.iter().filter(|one| one.application == ALONE).try_for_each(|one| {
         ensure(had(deployed, BASE, one.commit, one.began), || format!("{one}; {BASE} had not"))
     })
+}
+
+/// Nothing is written by an operation but what a kept plan says that somebody has approved before, and as it says.
+pub fn only_what_was_approved(sim: &SimCluster, writes: &[Write], plans: &[(KeptLine, KeptPlan)]) -> Kept {
+    let approved: Vec<_> = plans.iter().filter(|(line, _)| !line.approvals.is_empty()).collect();
+    for entry in of_operations(sim).iter().filter(|one| one.namespace == HOME) {
+        let plan = approved.iter().find(|(line, _)| line.operation == entry.operation_id);
+        let is_of = |plan: &KeptPlan| plan.plan.tasks.iter().any(|task| task.key() == entry.key());
+        ensure(plan.is_some_and(|(_, plan)| is_of(plan)), || format!("nobody has approved that: {entry:?}"))?;
+    }
+    let by_people = |write: &&Write| write.key.namespace == HOME && application_of(&write.key.name).is_some();
+    for write in writes.iter().filter(by_people) {
+        // What was deleted is in a plan, by the audit.
+        let Some(after) = &write.after else { continue };
+        let is_it = |(line, plan): &&&(KeptLine, KeptPlan)| {
+            line.approvals.iter().all(|approval| approval.at <= write.at)
+                && plan
+                    .manifests
+                    .iter()
+                    .any(|one| one.key() == write.key && is_part(one.as_value(), after.as_value()))
+        };
+        ensure(approved.iter().any(|one| is_it(&one)), || {
+            format!("no plan that was approved by then says that: {write:#?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether all of a manifest is in an object as it says.
+fn is_part(manifest: &Value, object: &Value) -> bool {
+    match (manifest, object) {
+        (Value::Object(wanted), Value::Object(found)) => {
+            wanted.iter().all(|(name, wanted)| found.get(name).is_some_and(|found| is_part(wanted, found)))
+        }
+        (Value::Array(wanted), Value::Array(found)) => {
+            wanted.len() == found.len()
+                && wanted.iter().zip(found).all(|(wanted, found)| is_part(wanted, found))
+        }
+        (wanted, found) => wanted == found,
+    }
 }
 
 /// No Application is deleted before those that go before it are gone: those of a higher rank.

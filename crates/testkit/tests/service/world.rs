@@ -17,6 +17,8 @@ use tidegate_oplog::{Log, MemoryLog};
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
 use tidegate_service::applications::{Applications, Places, Serving, Sourcing};
 use tidegate_service::gates::GateFile;
+use tidegate_service::notices::Notices;
+use tidegate_service::plans::Plans;
 use tidegate_service::sets::store::{FolderSets, KubernetesSets, SetStore};
 use tidegate_service::sets::{SetOptions, SetServing, Sets};
 use tidegate_service::state_dir::StateDir;
@@ -61,6 +63,8 @@ pub struct World {
     /// What was changed of the files of its service, where that serves a folder and not the cluster.
     pub changes: Option<Arc<Changes>>,
     pub sim: SimCluster,
+    /// Plans can be kept; processes die at each change of what is known of one, too.
+    pub keeps_plans: bool,
     pub log: MemoryLog,
     pub weather: Arc<Weather>,
     now: Mutex<Timestamp>,
@@ -124,7 +128,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("repo")).unwrap();
         let now = Mutex::new(START + Duration::from_secs(10));
-        Self { folder, changes: None, sim, log, weather, now, ids, _only: only }
+        Self { folder, changes: None, sim, keeps_plans: false, log, weather, now, ids, _only: only }
     }
 
     /// One whose service serves a folder.
@@ -161,6 +165,27 @@ impl World {
             KubernetesStore::open(Arc::clone(cluster), Destination::Simulated, Reach::default()).await?;
         let sets = KubernetesSets::open(&store).await?;
         Ok((Arc::new(store), Arc::new(sets)))
+    }
+
+    /// The plans that are kept.
+    async fn plans(
+        &self,
+        state: &StateDir,
+        points: &Arc<Points>,
+    ) -> Result<Option<Plans>, Box<dyn std::error::Error>> {
+        if !self.keeps_plans {
+            return Ok(None);
+        }
+        // It makes the key, the first time.
+        drop(Plans::open(state, &Quiet).await?);
+        let disk = CrashDisk { points: Arc::clone(points), changes: Arc::default() };
+        Ok(Plans::on(state, Arc::new(disk))?)
+    }
+
+    /// The plans that are kept, while no process is at work.
+    pub fn kept_plans(&self) -> Plans {
+        let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
+        Plans::look(&state).unwrap().unwrap()
     }
 
     pub fn repository(&self) -> PathBuf {
@@ -233,11 +258,18 @@ impl World {
     ) -> Result<(Applications, Sets), Box<dyn std::error::Error>> {
         let (store, sets) = self.stores(&cluster, points).await?;
         let state = StateDir::resolve(Some(&self.folder.path().join("state")))?;
+        let plans = self.plans(&state, points).await?;
         let places = Places::new(Destination::Simulated, cluster, "default".to_owned());
         let rules = (HealthRules::built_in(), GateFile::default(), LOOK_EVERY);
-        let applications =
-            Applications::serve(engine.clone(), log, (state, store), places, rules, Sourcing::default())
-                .await?;
+        let applications = Applications::serve(
+            engine.clone(),
+            log,
+            (state, store, plans),
+            places,
+            rules,
+            Sourcing::default(),
+        )
+        .await?;
         let sets = Sets::serve(applications.serving(), sets, SetOptions::default()).await?;
         Ok((applications, sets))
     }
@@ -288,6 +320,14 @@ impl World {
             }
         }
     }
+}
+
+/// Nobody is told anything.
+struct Quiet;
+
+impl Notices for Quiet {
+    fn warn(&self, _: &str) {}
+    fn note(&self, _: &str) {}
 }
 
 fn runtime() -> tokio::runtime::Runtime {

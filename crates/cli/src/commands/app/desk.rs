@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_application::instance_name;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::Application;
-use tidegate_model::{Cascade, OperationId, Warning};
+use tidegate_model::{Cascade, OperationId, Plan, Warning};
 use tidegate_server::{Remote, RemoteOutput};
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::client;
@@ -14,7 +14,7 @@ use tidegate_service::documents::ExplanationDocument;
 use tidegate_service::documents::deletion::DeletionPlan;
 use tidegate_service::documents::output::OutputDocument;
 use tidegate_service::error::ServiceError;
-use tidegate_service::lines::WindowLine;
+use tidegate_service::lines::{PlanLine, WindowLine};
 use tidegate_service::reach::{self, Reached};
 use tidegate_service::route;
 use tidegate_service::state_dir::StateDir;
@@ -83,6 +83,22 @@ impl Desk {
         match self {
             Self::Here(state_dir) => reach::tell(state_dir, request).await,
             Self::There(remote) => remote.tell(request).await,
+        }
+    }
+
+    /// A question about kept plans, or a wish for one, and the lines that answer it.
+    pub async fn plans(&self, request: &Request) -> Result<Vec<PlanLine>, ServiceError> {
+        match self {
+            Self::Here(state_dir) => reach::plans(state_dir, request).await,
+            Self::There(remote) => remote.plans(request).await,
+        }
+    }
+
+    /// A kept plan, or one that is made.
+    pub async fn plan(&self, request: &Request) -> Result<(PlanLine, Plan), ServiceError> {
+        match self {
+            Self::Here(state_dir) => reach::plan(state_dir, request).await,
+            Self::There(remote) => remote.plan(request).await,
         }
     }
 

@@ -1,5 +1,6 @@
 //! `tidegate app explain`: why the operation of an Application is where it is.
 
+use tidegate_application::approval;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::lines::ApplicationLine;
 
@@ -15,6 +16,10 @@ use crate::output::standing::Standing;
 pub async fn run(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
     let desk = Desk::of(&args.service)?;
     let application = one(&desk, &args.name, printer).await?;
+    if let (Some(waits), Format::Text) = (approval::waiting(&application), args.output) {
+        printer.note(waits);
+        return Ok(Ended::Done);
+    }
     let operation = ApplicationLine::from(&application).operation;
     let Some(id) = operation.as_ref().and_then(|operation| operation.id) else {
         let window = desk.window(&AppKey::of(&application)).await;

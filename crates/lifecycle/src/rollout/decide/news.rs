@@ -5,6 +5,7 @@ use tidegate_model::{OperationId, OperationPhase, Timestamp};
 use crate::operation::{ASK_AGAIN_AFTER, CallError, Verdict};
 use crate::rollout::fact::Fact;
 use crate::rollout::input::{ChildNews, Sight};
+use crate::rollout::messages::lacks_approval;
 use crate::rollout::state::{Member, Progress, Rollout, Stage};
 
 /// Why a gate is closed that was open when an earlier engine ended.
@@ -48,11 +49,9 @@ pub(super) fn child(
         Some(vec![Fact::Ended { member: member_name.clone(), phase, message: message.to_owned(), at }])
     };
     match (&member.progress, news) {
-        (Progress::Named { window, .. }, ChildNews::Held { window: now_in }) => {
-            if window.as_ref() == Some(now_in) {
-                return Some(Vec::new());
-            }
-            Some(vec![Fact::WindowSeen { member: member_name, window: Some(now_in.clone()), at }])
+        (Progress::Named { .. }, ChildNews::Held { window }) => Some(held(name, member, window.clone(), at)),
+        (Progress::Named { .. }, ChildNews::Unapproved { plan }) => {
+            Some(held(name, member, lacks_approval(plan), at))
         }
         (Progress::Named { .. }, ChildNews::Begun) => Some(vec![Fact::Started { member: member_name, at }]),
         (Progress::Named { .. } | Progress::Running { .. }, ChildNews::Ended { phase, message }) => {
@@ -67,6 +66,14 @@ pub(super) fn child(
         }
         _ => None,
     }
+}
+
+/// What keeps an operation from beginning. The same once more is no fact.
+fn held(name: &str, member: &Member, by: String, at: Timestamp) -> Vec<Fact> {
+    if matches!(&member.progress, Progress::Named { window: Some(known), .. } if *known == by) {
+        return Vec::new();
+    }
+    vec![Fact::WindowSeen { member: name.to_owned(), window: Some(by), at }]
 }
 
 pub(super) fn stopped(

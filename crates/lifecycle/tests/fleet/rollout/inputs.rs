@@ -161,6 +161,7 @@ fn about(name: &str) -> Vec<(Input, &'static str)> {
         (Input::Chosen { member: name.into(), operation: Ok(id(500)) }, "promoted=Named"),
         (Input::Chosen { member: name.into(), operation: Err(busy()) }, "promoted=CallFailed"),
         (child(name, ChildNews::Held { window: "night".into() }), "named=WindowSeen"),
+        (child(name, ChildNews::Unapproved { plan: "plan abc waits".into() }), "named=WindowSeen"),
         (child(name, ChildNews::Begun), "named=Started"),
         (child(name, ended(OperationPhase::Succeeded)), "named=Ended running=Ended"),
         (child(name, ended(OperationPhase::Failed)), "named=Ended running=Ended"),

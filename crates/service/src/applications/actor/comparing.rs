@@ -53,6 +53,7 @@ impl AppState {
         comparison::take_in(&mut self.application, outcome, with.level, now);
         // Its branch means what was compared just now.
         self.found = None;
+        self.doubt_plan();
         self.superseding.same = same;
         (self.deployments.evidence, self.deployments.is_compared) = (with.deployed, true);
     }

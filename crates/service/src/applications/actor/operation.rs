@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ractor::ActorRef;
+use tidegate_application::approval;
 use tidegate_application::operation::{self, ID_REMARK, Progress};
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
@@ -13,7 +14,7 @@ use tidegate_model::{IfTaken, OperationId};
 
 use super::AppState;
 use crate::applications::carrying;
-use crate::applications::messages::AppMessage;
+use crate::applications::messages::{AppMessage, ByPlan};
 use crate::applications::pushed::tell_moved;
 
 impl AppState {
@@ -22,9 +23,10 @@ impl AppState {
         &mut self,
         myself: &ActorRef<AppMessage>,
         asked: OperationRequest,
+        plan: Option<ByPlan>,
     ) -> Result<(), String> {
         let before = self.application.operation.clone();
-        let answer = self.sync(asked);
+        let answer = self.sync(asked, plan);
         let kept = self.keep(myself).await;
         if answer.is_ok() && kept.is_err() {
             // Whoever is told that nothing was begun may ask again.
@@ -58,7 +60,7 @@ impl AppState {
         Ok(())
     }
 
-    pub(super) fn sync(&mut self, mut asked: OperationRequest) -> Result<(), String> {
+    pub(super) fn sync(&mut self, mut asked: OperationRequest, plan: Option<ByPlan>) -> Result<(), String> {
         operation::disown(&mut asked);
         let policy = superseding::take_policy(&mut asked).map_err(|busy| busy.to_string())?;
         if let Some(why) = refresh::left_alone(&self.application) {
@@ -75,6 +77,9 @@ impl AppState {
         }
         if let Some(held) = self.shared.windows(&self.application).held(true, self.now()) {
             return Err(carrying::held_back(&held));
+        }
+        if let Some(ByPlan { hash, allow_drift }) = plan {
+            approval::set_plan(&mut asked, &hash.to_string(), allow_drift);
         }
         let now = self.now();
         superseding::receive(&mut self.application, asked, (policy, !self.preparing), now)
@@ -110,8 +115,12 @@ impl AppState {
         }
         let automated = self.application.operation.as_ref().is_some_and(|asked| asked.initiated_by.automated);
         self.look_before_retry(&progress);
+        let again = self.anew(&progress);
         operation::take_in(&mut self.application, progress);
         self.run_begun(id);
+        if self.application.operation.is_none() && !self.application.is_deleting() {
+            self.application.operation = again;
+        }
         if self.application.operation.as_ref().and_then(operation::id) != Some(id) {
             self.carried = None;
             self.ended = self.ended.wrapping_add(1);

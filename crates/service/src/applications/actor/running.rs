@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ractor::ActorRef;
-use tidegate_application::operation;
 use tidegate_application::running::{self, Next};
+use tidegate_application::{approval, operation};
 use tidegate_executor::EngineError;
 use tidegate_lifecycle::operation::CallError;
 use tidegate_lifecycle::rollout::ChildNews;
@@ -126,6 +126,7 @@ impl AppState {
     /// Tells what is on the disk.
     pub(super) fn tell_runs(&mut self) {
         let (application, begun) = (&self.application, self.runs.begun);
+        let unapproved = approval::waiting(application).filter(|_| running::placed(application) != begun);
         self.runs.wanted.retain(|operation, wanted| {
             if let Some((phase, message)) = running::ended(application, *operation) {
                 wanted.tell(ChildNews::Ended { phase, message });
@@ -133,6 +134,9 @@ impl AppState {
             }
             if begun == Some(*operation) && running::placed(application) == begun {
                 wanted.tell(ChildNews::Begun);
+            } else if let Some(plan) = unapproved.filter(|_| running::placed(application) == Some(*operation))
+            {
+                wanted.tell(ChildNews::Unapproved { plan: plan.to_owned() });
             }
             true
         });

@@ -30,7 +30,7 @@ impl AppState {
             self.application.operation = Some(asked);
             return;
         }
-        let refused = self.sync(superseding::of_writer(asked)).err().map(|why| {
+        let refused = self.sync(superseding::of_writer(asked), None).err().map(|why| {
             format!(
                 "the operation that was written into the resource is not taken: {why}; written with {POLICY_REMARK} in its info, as queue or supersede, it follows the one under way or takes its place"
             )

@@ -41,6 +41,7 @@ impl AppState {
             )
         });
         self.say(DEPENDENCY_ERROR, found.as_slice(), now);
+        self.wait_for_nobody();
         let Some(asked) = self.application.operation.as_ref().filter(|asked| self.may_be_held(asked)) else {
             self.found = None;
             return false;
@@ -57,7 +58,8 @@ impl AppState {
                 .map(|cycle| format!("its dependencies make a cycle: {cycle}"))
                 .or_else(|| self.not_ready()),
         });
-        let Some(why) = why else { return false };
+        // What is planned for it counts when it could begin.
+        let Some(why) = why.or_else(|| self.unapproved(now)) else { return false };
         operation::wait(&mut self.application, format!("waiting for {why}"), now);
         true
     }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate_model::ObjectKey;
+use tidegate_cluster::sim::{Clock, SimConfig};
+use tidegate_executor::Targets;
+use tidegate_model::{Destination, ObjectKey, SyncRequest};
+use tidegate_planner::manifests::{Limits, parse_each};
 use tidegate_testkit::process::START;
 
 use super::*;
@@ -77,4 +80,52 @@ fn a_deletion_out_of_turn_is_found() {
     assert!(!check(delete("b", &["a", "b", "c"])));
     assert!(!check(delete("a", &["a"])));
     assert!(check(delete("a", &["a", "c"])));
+}
+
+/// The plan of an Application with one ConfigMap.
+fn kept_plan(sim: &SimCluster) -> KeptPlan {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings-alone"}, "data": {"commit": "1"}});
+    let (targets, _) = parse_each("all.yaml", map.to_string().as_bytes(), &Limits::default());
+    let request = SyncRequest::new("alone", HOME, Destination::Simulated);
+    let targets = Targets { targets, ..Targets::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(KeptPlan::make(sim, request, targets, START, None)).unwrap().0
+}
+
+#[test]
+fn what_nobody_has_approved_is_found() {
+    let sim = SimCluster::in_memory(SimConfig::default(), Clock::wall(|| START));
+    let plan = kept_plan(&sim);
+    let line = |approved: Option<u64>| -> KeptLine {
+        let given = approved.map(|second| json!({"by": "ben", "reason": "", "at": at(second)}));
+        let hash = plan.hash().to_string();
+        serde_json::from_value(json!({
+            "hash": hash, "application": "alone", "revision": "c", "destination": "simulated", "madeAt": START,
+            "by": "ann", "actions": {}, "approvals": given.into_iter().collect::<Vec<_>>(), "sealed": hash,
+        }))
+        .unwrap()
+    };
+    let manifest = plan.manifests.iter().find(|one| one.name() == "settings-alone").unwrap();
+    let mut other = manifest.clone();
+    other.section_mut("data").insert("commit".to_owned(), json!("2"));
+    let mut with_more = manifest.clone();
+    with_more.set_annotation("example.com/more", "of the server");
+    for (approved, written, is_kept) in [
+        (Some(1), manifest, true),
+        (Some(1), &with_more, true),
+        (Some(1), &other, false),
+        (Some(3), manifest, false),
+        (None, manifest, false),
+    ] {
+        let write = Write {
+            at: at(2),
+            verb: Verb::Apply,
+            key: written.key(),
+            before: None,
+            after: Some(written.clone()),
+            beside: BTreeSet::new(),
+        };
+        let found = only_what_was_approved(&sim, &[write], &[(line(approved), plan.clone())]);
+        assert_eq!(found.is_ok(), is_kept, "approved at {approved:?}: {found:?}");
+    }
 }

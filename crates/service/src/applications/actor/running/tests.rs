@@ -34,6 +34,7 @@ async fn all(mut told: UnboundedReceiver<ChildNews>) -> Vec<String> {
         all.push(match news {
             ChildNews::Begun => continue,
             ChildNews::Held { window } => format!("held: {window}"),
+            ChildNews::Unapproved { plan } => format!("unapproved: {plan}"),
             ChildNews::Ended { phase: OperationPhase::Succeeded, .. } => "succeeded".to_owned(),
             ChildNews::Ended { phase, message } => format!("{phase}: {message}"),
             ChildNews::Failed(error) if error.transient => format!("later: {}", error.message),
@@ -90,7 +91,7 @@ async fn it_waits_for_the_operation_of_somebody_else_and_can_be_taken_back_until
     let (reply, answer) = oneshot::channel();
     let by_hand = json!({"sync": {"revision": slow}, "initiatedBy": {"username": "ann"}});
     let by_hand = Box::new(serde_json::from_value(by_hand).unwrap());
-    served.send(SupervisorMessage::Sync { key: key("web"), asked: by_hand, reply: reply.into() });
+    served.send(SupervisorMessage::Sync { key: key("web"), asked: by_hand, plan: None, reply: reply.into() });
     answer.await.unwrap().unwrap();
     while served.made("Job").is_empty() {
         tokio::task::yield_now().await;

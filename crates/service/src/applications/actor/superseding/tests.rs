@@ -153,7 +153,7 @@ fn wish(policy: &str) -> OperationRequest {
 async fn ask(served: &Served, policy: &str) -> Result<(), String> {
     let asked = Box::new(wish(policy));
     let (reply, answer) = oneshot::channel();
-    served.send(SupervisorMessage::Sync { key: key("web"), asked, reply: reply.into() });
+    served.send(SupervisorMessage::Sync { key: key("web"), asked, plan: None, reply: reply.into() });
     tokio::time::timeout(LIMIT, answer).await.unwrap().unwrap()
 }
 

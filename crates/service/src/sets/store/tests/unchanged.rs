@@ -59,8 +59,14 @@ impl Served {
         let state = StateDir::resolve(Some(&folder.path().join("state"))).unwrap();
         let places = Places::new(Destination::Simulated, Arc::new(sim.clone()), "default".to_owned());
         let rules = (HealthRules::built_in(), GateFile::default(), Duration::ZERO);
-        let applications =
-            Applications::serve(engine.clone(), log, (state, store), places, rules, Sourcing::default());
+        let applications = Applications::serve(
+            engine.clone(),
+            log,
+            (state, store, None),
+            places,
+            rules,
+            Sourcing::default(),
+        );
         let applications = applications.await.unwrap();
         let sets = Sets::serve(applications.serving(), sets, SetOptions::default()).await.unwrap();
         Self { sim, folder, engine, applications, sets }

@@ -1,0 +1,372 @@
+//! Must somebody approve the plan of a sync before anything of it is written, and who may?
+//!
+//! The annotations are on an Application, or on its AppProject for all of its Applications. What cannot be understood is on
+//! the safe side: it asks for an approval.
+
+use std::collections::BTreeSet;
+
+use tidegate_model::argo::{AppProject, Application, ConditionType, OperationRequest, SyncStatusCode};
+use tidegate_model::{OperationPhase, PlanApproval, Timestamp};
+
+use crate::operation::{self, AUTOMATED, Progress};
+use crate::superseding::SUPERSEDES_REMARK;
+use crate::{automation, running};
+
+/// Asks for an approval of each sync: `required`.
+pub const APPROVAL: &str = "tidegate.dev/approval";
+/// Who may approve: names with commas between them, and [`OTHERS`].
+pub const APPROVERS: &str = "tidegate.dev/approvers";
+/// Among the approvers: whoever approves must not be who has asked for the sync.
+pub const OTHERS: &str = "others";
+/// The remark of an operation: the kept plan that it carries out, or that waits for an approval.
+pub const PLAN_REMARK: &str = "tidegate.dev/plan";
+/// The remark of an operation: unrelated fields may have changed since its plan was made.
+pub const DRIFT_REMARK: &str = "tidegate.dev/plan-allows-drift";
+/// A condition of our own: a plan waits for an approval.
+pub const WAITING: &str = "ApprovalRequired";
+/// A condition of our own: an annotation makes no sense.
+pub const WRONG: &str = "ApprovalWarning";
+/// The only word that asks for approvals.
+const REQUIRED: &str = "required";
+
+/// What is asked of approvals by an Application or by its project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    /// Who says so, in words.
+    of: String,
+    /// One of these; anybody where there are none.
+    names: BTreeSet<String>,
+    /// Nobody who has asked for the sync.
+    others: bool,
+    /// It cannot be understood, so nobody meets it.
+    is_wrong: bool,
+}
+
+/// Whether syncs of an Application need an approval, and whose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    is_required: bool,
+    rules: Vec<Rule>,
+    problems: Vec<String>,
+}
+
+/// Who has asked for a sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author<'a> {
+    /// Nobody: it is the policy of the Application, or a progressive sync.
+    Nobody,
+    /// It does not say who.
+    Unknown,
+    /// This person.
+    Person(&'a str),
+}
+
+impl<'a> Author<'a> {
+    /// By what is kept of a plan: [`author_of`].
+    pub fn named(name: &'a str) -> Self {
+        match name {
+            AUTOMATED => Self::Nobody,
+            "" => Self::Unknown,
+            name => Self::Person(name),
+        }
+    }
+}
+
+/// Who has asked for an operation, as it is kept with its plan. Nobody's name is the words for nobody.
+pub fn author_of(asked: &OperationRequest) -> &str {
+    match asked.initiated_by.username.as_str() {
+        _ if asked.initiated_by.automated => AUTOMATED,
+        AUTOMATED => "",
+        name => name,
+    }
+}
+
+/// Why somebody's approval does not count.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAllowed {
+    /// Nobody knows who it is.
+    #[error("whoever approves must have a name: ask with a token, or on the machine of the service")]
+    Unnamed,
+    /// It was approved by the same before.
+    #[error("{by} has approved it already; it still needs {still}")]
+    Again {
+        /// Who.
+        by: String,
+        /// Who else has to.
+        still: String,
+    },
+    /// It is for others.
+    #[error("{by} may not approve it: it needs {who}")]
+    NotYours {
+        /// Who.
+        by: String,
+        /// Whose approval it needs.
+        who: String,
+    },
+}
+
+impl Rule {
+    fn of(said: Option<&str>, of: String) -> Option<(Self, Option<String>)> {
+        let text = said?;
+        let mut names: BTreeSet<String> =
+            text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let others = names.remove(OTHERS);
+        let is_wrong = names.is_empty() && !others;
+        let problem = is_wrong.then(|| {
+            format!(
+                "the annotation {APPROVERS} of {of} names nobody, so nobody may approve; write names with commas between them, `{OTHERS}`, or take it away"
+            )
+        });
+        Some((Self { of, names, others, is_wrong }, problem))
+    }
+
+    fn allows(&self, author: Author<'_>, by: &str) -> bool {
+        let is_named = self.names.is_empty() || self.names.contains(by);
+        let is_other = match author {
+            Author::Nobody => true,
+            Author::Unknown => false,
+            Author::Person(name) => name != by,
+        };
+        !self.is_wrong && is_named && (!self.others || is_other)
+    }
+
+    /// Whose approval is asked for.
+    fn words(&self, author: Author<'_>) -> String {
+        let Self { of, names, others, is_wrong } = self;
+        if *is_wrong {
+            return format!("an approval that nobody may give: {APPROVERS} of {of} names nobody");
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let who = match names.as_slice() {
+            [] => "somebody".to_owned(),
+            [one] => (*one).to_owned(),
+            [all @ .., last] => format!("{} or {last}", all.join(", ")),
+        };
+        let but = match author {
+            Author::Person(name) if *others => format!(" other than {name}, who has asked for the sync"),
+            Author::Unknown if *others => {
+                " other than who has asked for the sync, which the request does not say: end it, and ask again by `tidegate app sync`".to_owned()
+            }
+            _ => String::new(),
+        };
+        format!("an approval by {who}{but} (says {of})")
+    }
+}
+
+impl Policy {
+    /// What the annotations of an Application and of its project say.
+    pub fn of(application: &Application, project: &AppProject) -> Self {
+        let of_project = |name: &str| project.metadata.annotations.get(name).map(String::as_str);
+        let of_application = |name: &str| application.annotation(name);
+        let named = [
+            format!("project {}", project.metadata.name),
+            format!("application {}", application.metadata.name),
+        ];
+        let said = [
+            (of_project(APPROVAL), of_project(APPROVERS)),
+            (of_application(APPROVAL), of_application(APPROVERS)),
+        ];
+        let mut policy = Self::default();
+        for ((approval, approvers), of) in said.into_iter().zip(named) {
+            policy.is_required |= approval.is_some();
+            policy.problems.extend(wrong(approval, &of));
+            let Some((rule, problem)) = Rule::of(approvers, of) else { continue };
+            policy.rules.push(rule);
+            policy.problems.extend(problem);
+        }
+        if !policy.is_required {
+            // A project may say who approves where its Applications ask for it.
+            policy.problems.clear();
+            let idle = application.annotation(APPROVERS).map(|_| {
+                format!("the annotation {APPROVERS} has no effect: no approval is asked for, by {APPROVAL}: {REQUIRED} on it or on its project")
+            });
+            policy.problems.extend(idle);
+            policy.rules.clear();
+        }
+        policy
+    }
+
+    /// Whether nothing is written without an approval.
+    pub fn is_required(&self) -> bool {
+        self.is_required
+    }
+
+    /// What of the annotations makes no sense.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Whether all is approved that has to be.
+    pub fn is_met(&self, author: Author<'_>, approvals: &[PlanApproval]) -> bool {
+        !self.is_required || (!approvals.is_empty() && self.open(author, approvals).next().is_none())
+    }
+
+    /// The rules that no approval meets.
+    fn open<'p>(
+        &'p self,
+        author: Author<'p>,
+        approvals: &'p [PlanApproval],
+    ) -> impl Iterator<Item = &'p Rule> {
+        self.rules.iter().filter(move |rule| !approvals.iter().any(|one| rule.allows(author, &one.by)))
+    }
+
+    /// Whose approvals are missing, in words; nothing where none is.
+    pub fn missing(&self, author: Author<'_>, approvals: &[PlanApproval]) -> Option<String> {
+        if self.is_met(author, approvals) {
+            return None;
+        }
+        let open: Vec<String> = self.open(author, approvals).map(|rule| rule.words(author)).collect();
+        Some(if open.is_empty() { "an approval by somebody".to_owned() } else { open.join(", and ") })
+    }
+
+    /// Whether an approval by somebody brings the beginning nearer.
+    ///
+    /// # Errors
+    ///
+    /// It is for others to approve; who they are.
+    pub fn check(&self, author: Author<'_>, approvals: &[PlanApproval], by: &str) -> Result<(), NotAllowed> {
+        if by.is_empty() {
+            return Err(NotAllowed::Unnamed);
+        }
+        let Some(who) = self.missing(author, approvals) else { return Ok(()) };
+        let mut open = self.open(author, approvals).peekable();
+        if open.peek().is_none() || open.any(|rule| rule.allows(author, by)) {
+            return Ok(());
+        }
+        let by = by.to_owned();
+        Err(match approvals.iter().any(|one| one.by == by) {
+            true => NotAllowed::Again { by, still: who },
+            false => NotAllowed::NotYours { by, who },
+        })
+    }
+}
+
+fn wrong(approval: Option<&str>, of: &str) -> Option<String> {
+    let said = approval.filter(|said| said.trim() != REQUIRED)?;
+    Some(format!(
+        "the annotation {APPROVAL} of {of} says {said:?}, and {REQUIRED} is the only word it knows; it counts as {REQUIRED}, take it away if no approval is wanted"
+    ))
+}
+
+/// Whether an operation writes objects of an Application: what only asks, and what deletes the Application, needs no approval.
+pub fn is_about(asked: &OperationRequest) -> bool {
+    operation::cascade(asked).is_none() && !asked.sync.as_ref().is_some_and(|sync| sync.dry_run)
+}
+
+/// The kept plan of an operation, by its hash.
+pub fn plan_of(asked: &OperationRequest) -> Option<&str> {
+    asked.remark(PLAN_REMARK)
+}
+
+/// Whether the kept plan of an operation may be carried out where unrelated fields have changed.
+pub fn allows_drift(asked: &OperationRequest) -> bool {
+    asked.remark(DRIFT_REMARK).is_some()
+}
+
+/// Has an operation carry out a kept plan.
+pub fn set_plan(asked: &mut OperationRequest, hash: &str, allow_drift: bool) {
+    forget_plan(asked);
+    asked.set_remark(PLAN_REMARK, hash);
+    if allow_drift {
+        asked.set_remark(DRIFT_REMARK, "true");
+    }
+}
+
+/// The plan of an operation is not one any more.
+pub fn forget_plan(asked: &mut OperationRequest) {
+    asked.info.retain(|info| info.name != PLAN_REMARK && info.name != DRIFT_REMARK);
+}
+
+/// A plan that waits, in words.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// The application, as people name it.
+    pub application: &'a str,
+    /// The plan, by enough of its hash.
+    pub hash: &'a str,
+    /// What it does, and with which revision.
+    pub does: &'a str,
+    /// Whose approval it needs: [`Policy::missing`].
+    pub who: &'a str,
+}
+
+impl Told<'_> {
+    /// As a condition says it.
+    pub fn condition(&self) -> String {
+        let Self { application, hash, does, who } = self;
+        format!("plan {hash} ({does}) waits for {who}: tidegate app approve {application} {hash}")
+    }
+
+    /// As what an operation waits for.
+    pub fn awaited(&self) -> String {
+        let Self { application, hash, does, who } = self;
+        format!("{who} of plan {hash} ({does}): tidegate app approve {application} {hash}")
+    }
+}
+
+/// What an operation asks for whose plan did not fit any more when it was begun: the same once more, without the plan. Nothing
+/// for one that has an author of its own to ask again: who has chosen the plan by its hash, and the progressive sync of a set.
+pub fn anew(
+    application: &Application,
+    ended: &OperationRequest,
+    is_required: bool,
+) -> Option<OperationRequest> {
+    let waited = plan_of(ended).is_some() && allows_drift(ended) && is_about(ended);
+    if !waited || running::is_of_rollout(ended) || !(is_required || ended.initiated_by.automated) {
+        return None;
+    }
+    let names = operation::names(ended);
+    let of = operation::sources(application, ended).ok()?;
+    let mut again = ended.clone();
+    operation::disown(&mut again);
+    if let Some(sync) = again.sync.as_mut().filter(|_| !names.is_empty()) {
+        (sync.revision, sync.revisions) = of.revisions(&names);
+    }
+    Some(again)
+}
+
+/// What waits for an approval, in words, as the conditions have it.
+pub fn waiting(application: &Application) -> Option<&str> {
+    let mut conditions = application.status.conditions.iter();
+    let waiting = conditions.find(|one| matches!(&one.kind, ConditionType::Other(kind) if kind == WAITING));
+    waiting.map(|one| one.message.as_str())
+}
+
+/// The plan that waits for an approval, by its hash.
+pub fn waiting_plan(application: &Application) -> Option<&str> {
+    waiting(application)?;
+    application.operation.as_ref().and_then(plan_of)
+}
+
+/// An operation that nobody asked for and that waits for an approval is about what differs now. Where nothing does any more, it
+/// is over.
+pub fn renew(application: &mut Application, now: Timestamp) {
+    let Some(asked) = application.operation.as_ref().filter(|asked| is_ours(asked)) else { return };
+    let compared = application.status.sync.as_ref().map(|sync| sync.status);
+    if compared == Some(SyncStatusCode::Synced) && asked.remark(SUPERSEDES_REMARK).is_none() {
+        let message = "nothing is left to do: all is as it should be, before anybody has approved its plan";
+        let over = Progress::refused(message.to_owned(), now);
+        operation::take_in(application, Progress { phase: OperationPhase::Succeeded, ..over });
+        return;
+    }
+    let heals = asked.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty());
+    let differing = automation::to_heal(application);
+    if heals
+        && !differing.is_empty()
+        && let Some(sync) = application.operation.as_mut().and_then(|asked| asked.sync.as_mut())
+    {
+        sync.resources = differing;
+    }
+}
+
+/// Whether it was decided on without anybody, may be decided on anew, and has not begun.
+fn is_ours(asked: &OperationRequest) -> bool {
+    asked.initiated_by.automated
+        && operation::id(asked).is_none()
+        && operation::cascade(asked).is_none()
+        && !running::is_of_rollout(asked)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests;

@@ -1,0 +1,57 @@
+//! Kept plans for people.
+
+use tidegate_service::lines::PlanLine;
+
+use super::{Style, Text, table};
+
+/// Digits of a commit that tell it from others.
+const SHORT: usize = 7;
+
+/// One line for each.
+pub fn list(lines: &[PlanLine], width: Option<u16>) -> Text {
+    let rows = lines.iter().map(|one| {
+        let approvals: Vec<String> = one.approvals.iter().map(|approval| approval.by.clone()).collect();
+        let name = match one.namespace.as_str() {
+            "argocd" => one.name.clone(),
+            namespace => format!("{namespace}/{}", one.name),
+        };
+        [
+            one.short().to_owned(),
+            name,
+            one.state.to_string(),
+            revision(one),
+            one.does(),
+            one.made_at.to_string(),
+            one.by.clone(),
+            approvals.join(", "),
+        ]
+    });
+    table(["PLAN", "NAME", "STATE", "REVISION", "DOES", "MADE", "BY", "APPROVED BY"], rows, width)
+}
+
+/// How a plan is called, and what can be done with it.
+pub fn what_next(name: &str, line: &PlanLine) -> Text {
+    let mut text = Text::new();
+    let mut say = |style, words: String| {
+        text.add(style, words);
+        text.end_line();
+    };
+    say(Style::Plain, String::new());
+    say(Style::Plain, format!("plan {} (revision {})", line.hash, revision(line)));
+    for approval in &line.approvals {
+        say(Style::Plain, approval.words());
+    }
+    let short = line.short();
+    let next = match (&line.operation, &line.needs) {
+        (Some(operation), _) => format!("operation {operation} carries it out, or has"),
+        (None, Some(who)) => format!("needs {who}: tidegate app approve {name} {short}"),
+        (None, None) => format!("to carry it out: tidegate app sync {name} --plan {short}"),
+    };
+    say(Style::Dim, next);
+    text
+}
+
+fn revision(line: &PlanLine) -> String {
+    let short = |one: &str| one.chars().take(SHORT).collect::<String>();
+    line.revision.split(',').map(short).collect::<Vec<_>>().join(" ")
+}

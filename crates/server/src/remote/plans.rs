@@ -1,0 +1,105 @@
+//! Kept plans of a `tidegate serve` elsewhere.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tidegate_model::Plan;
+use tidegate_service::control::protocol::Request;
+use tidegate_service::error::ServiceError;
+use tidegate_service::lines::PlanLine;
+
+use super::ask::{Asking, part};
+use super::{PAGE, PAGES_MAX, Remote, sync};
+
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<PlanLine>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Whole {
+    line: PlanLine,
+    plan: Plan,
+}
+
+impl Remote {
+    /// A question about kept plans, or a wish for one, and the lines that answer it.
+    ///
+    /// # Errors
+    ///
+    /// It is refused, or cannot be done; also a request that is not about plans.
+    pub async fn plans(&self, request: &Request) -> Result<Vec<PlanLine>, ServiceError> {
+        match request {
+            Request::Plans { name } => self.lines(name.as_deref()).await,
+            Request::ApprovePlan { name, hash, reason, .. } => {
+                self.act(name, hash, ("approve", json!({"reason": reason}))).await
+            }
+            Request::SyncPlan { name, hash, allow_drift, .. } => {
+                self.act(name, hash, ("sync", json!({"allowDrift": allow_drift}))).await
+            }
+            _ => Err(ServiceError::refused("this is asked of a process on this machine only")),
+        }
+    }
+
+    /// A kept plan, or one that is made.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::plans`].
+    pub async fn plan(&self, request: &Request) -> Result<(PlanLine, Plan), ServiceError> {
+        let hash = match request {
+            Request::KeptPlan { name, hash } => self.whose(name, hash).await?,
+            Request::PlanApplication { name, operation } => {
+                let mut body = sync(operation);
+                if let Some(body) = body.as_object_mut() {
+                    let key = self.key(name).await?;
+                    body.insert("application".to_owned(), format!("{}/{}", key.namespace, key.name).into());
+                    ["dryRun", "policy"].into_iter().for_each(|word| drop(body.remove(word)));
+                }
+                let made: PlanLine = self.0.ask(Asking::post("/api/v1/plans", body)).await?;
+                made.hash
+            }
+            _ => return Err(ServiceError::refused("this is asked of a process on this machine only")),
+        };
+        let Whole { line, plan } = self.read(&format!("/api/v1/plans/{}/whole", part(&hash))).await?;
+        Ok((line, plan))
+    }
+
+    async fn lines(&self, name: Option<&str>) -> Result<Vec<PlanLine>, ServiceError> {
+        let (mut lines, mut after) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let asking = Asking::get("/api/v1/plans").with("limit", PAGE);
+            let asking = name.iter().fold(asking, |asking, name| asking.with("application", name));
+            let asking = after.iter().fold(asking, |asking, page: &String| asking.with("page", page));
+            let page: Page = self.0.ask(asking).await?;
+            lines.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(lines)
+    }
+
+    /// The whole hash of a plan of the application that is meant.
+    async fn whose(&self, name: &str, hash: &str) -> Result<String, ServiceError> {
+        let key = self.key(name).await?;
+        let line: PlanLine = self.read(&format!("/api/v1/plans/{}", part(hash))).await?;
+        if (line.namespace.as_str(), line.name.as_str()) != (key.namespace.as_str(), key.name.as_str()) {
+            let why = format!("it is one of application {}/{}, and not of {name}", line.namespace, line.name);
+            return Err(ServiceError::UnknownPlan { text: hash.to_owned(), why });
+        }
+        Ok(line.hash)
+    }
+
+    async fn act(
+        &self,
+        name: &str,
+        hash: &str,
+        (what, body): (&str, Value),
+    ) -> Result<Vec<PlanLine>, ServiceError> {
+        let hash = self.whose(name, hash).await?;
+        let line = self.0.ask(Asking::post(&format!("/api/v1/plans/{hash}/{what}"), body)).await?;
+        Ok(vec![line])
+    }
+}

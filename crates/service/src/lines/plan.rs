@@ -1,0 +1,102 @@
+//! Kept plans in one line each.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tidegate_model::{OperationId, PlanApproval, Timestamp};
+
+use crate::applications::store::AppKey;
+use crate::plans::KeptLine;
+
+/// A kept plan of an application, in one line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanLine {
+    /// What names it: SHA-256 of all of it, in hexadecimal digits. The first 12 are enough for people.
+    pub hash: String,
+    /// The namespace of its application.
+    pub namespace: String,
+    /// The name of its application.
+    pub name: String,
+    /// The revisions it deploys, with commas between those of several sources.
+    pub revision: String,
+    /// When it was made.
+    pub made_at: Timestamp,
+    /// Who has asked for it; `automated sync` for nobody.
+    pub by: String,
+    /// What it does to how many objects: `create`, `apply`, `replace`, `prune`, `prune-skipped`. Hooks are among those that are created.
+    pub actions: BTreeMap<String, u64>,
+    /// Who has approved it.
+    pub approvals: Vec<PlanApproval>,
+    /// How it stands.
+    pub state: PlanState,
+    /// Whose approval it still needs, in words; nothing where it needs none.
+    pub needs: Option<String>,
+    /// The operation that has carried it out.
+    pub operation: Option<OperationId>,
+}
+
+/// How a kept plan stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlanState {
+    /// An operation of its application waits for its approval.
+    Waiting,
+    /// It was made by itself for an operation, and there is another one since, or nobody wants it any more.
+    Replaced,
+    /// It can be carried out, or needs an approval before.
+    Kept,
+    /// An operation carries it out, or has.
+    Taken,
+}
+
+impl fmt::Display for PlanState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting => "waiting",
+            Self::Replaced => "replaced",
+            Self::Kept => "kept",
+            Self::Taken => "taken",
+        })
+    }
+}
+
+impl PlanLine {
+    /// What is kept of a plan, how it stands, and whose approval it needs.
+    pub(crate) fn new(line: &KeptLine, state: PlanState, needs: Option<String>) -> Self {
+        let AppKey { namespace, name } = AppKey::named(&line.application);
+        let number = |count: &usize| u64::try_from(*count).unwrap_or(u64::MAX);
+        Self {
+            hash: line.hash.to_string(),
+            namespace,
+            name,
+            revision: line.revision.clone(),
+            made_at: line.made_at,
+            by: line.by.clone(),
+            actions: line.actions.iter().map(|(action, count)| (action.clone(), number(count))).collect(),
+            approvals: line.approvals.clone(),
+            state,
+            needs,
+            operation: line.operation,
+        }
+    }
+
+    /// Enough of its hash for people.
+    pub fn short(&self) -> &str {
+        self.hash.get(..12).unwrap_or(&self.hash)
+    }
+
+    /// What it does: `2 to create, 1 to prune`.
+    pub fn does(&self) -> String {
+        if self.actions.is_empty() {
+            return "nothing to do".to_owned();
+        }
+        let all = self.actions.iter().map(|(action, count)| match action.as_str() {
+            "prune-skipped" => format!("{count} left alone"),
+            action => format!("{count} to {action}"),
+        });
+        all.collect::<Vec<_>>().join(", ")
+    }
+}
