@@ -213,7 +213,7 @@ fn record(word: &str) -> Record {
         health_rules: None,
     };
     let explanation = Explanation {
-            plan: None,
+        plan: None,
         position: text(),
         progress: text(),
         awaited: Vec::new(),
