@@ -117,16 +117,15 @@ mod tests {
 
     #[test]
     fn an_application_that_waits_says_for_which_step_and_why_that_does_not_begin() {
-        let set: ApplicationSet = serde_json::from_value(json!({
-            "metadata": {"name": "shops"},
-            "status": {
-                "conditions": [{"type": "RolloutProgressing", "status": "True", "reason": "", "message": ""}],
-                "applicationStatus": [
-                    {"application": "one", "status": "Healthy", "step": "1", "message": ""},
-                    {"application": "two", "status": "Waiting", "step": "2", "message": ""},
-                    {"application": "left", "status": "Waiting", "step": "-1", "message": ""},
-                ],
-            },
+        let mut set = ApplicationSet::default();
+        set.metadata.name = "shops".to_owned();
+        set.status = serde_json::from_value(json!({
+            "conditions": [{"type": "RolloutProgressing", "status": "True", "reason": "", "message": ""}],
+            "applicationStatus": [
+                {"application": "one", "status": "Healthy", "step": "1", "message": ""},
+                {"application": "two", "status": "Waiting", "step": "2", "message": ""},
+                {"application": "left", "status": "Waiting", "step": "-1", "message": ""},
+            ],
         }))
         .unwrap();
         let at = |step, reason| Some(Waiting { step, reason, since: Timestamp::default() });
