@@ -101,8 +101,9 @@ async function applicationDeletion(path, { cascade }) {
   const line = (wave) => h("li", null, `${when[wave[0].phase] ?? `Wave ${wave[0].wave}`}: ${named(wave)}${wave[0].hook ? ", as a hook" : ""}`);
   return [
     removesFile ? h("p", null, h("strong", null, "Its document is removed from the folder that is served."), " Whoever needs it again takes it from where it is kept.") : null,
-    waves.length === 0 ? h("p", null, "Nothing of the cluster goes with it.") : h("ol", null, waves.map(line)),
-    stays.length > 0 ? h("p", null, `These stay: ${named(stays)}.`) : null,
+    waves.length === 0 && stays.length === 0 ? h("p", null, "It has no objects that are known of.")
+      : h("ol", null, waves.map(line), cascade === "orphan" ? h("li", null, `${count(stays.length, "object")}: left where they are.`) : null),
+    stays.length > 0 && cascade !== "orphan" ? h("p", null, `These stay: ${named(stays)}.`) : null,
   ];
 }
 

@@ -16,7 +16,9 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_web::{Client, LINK_LOCAL, Trust, Trusted, cause, client, connector, direct, link_local};
+use tidegate_web::{
+    Barred, Client, LINK_LOCAL, Trust, Trusted, cause, client, connector, direct, link_local,
+};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
@@ -120,7 +122,7 @@ impl Provider {
         let trusted = settings.authorities.as_deref().map_or(Trusted::System, Trusted::Authorities);
         let field = if settings.authorities.is_some() { "caFile: " } else { "" };
         let tls = Trust::default().config(trusted, None).map_err(|error| format!("{field}{error}"))?;
-        let client = client(&tls, direct(connector(limits.provider_within, false)));
+        let client = client(&tls, direct(connector(limits.provider_within, Barred::LINK_LOCAL)));
         Ok(Self { client, limits: limits.clone(), known: Mutex::default() })
     }
 

@@ -15,11 +15,11 @@ use tidegate_oplog::LogError;
 use tidegate_source::Address;
 
 use super::admission::{admit, signed};
-use super::carrying::{Not, check_selection, held_back, held_by};
-use super::manifests::purpose;
+use super::carrying::{Not, check_selection, held_back, held_by, with_fetched};
 use super::places::{NoPlace, Place};
 use super::recorded;
 use super::shared::Shared;
+use super::store::AppKey;
 use crate::error::ServiceError;
 use crate::plans::{KeptLine, Plans};
 
@@ -172,18 +172,19 @@ async fn ask(
     })?;
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let names = operation::revisions(&asked, &sources).map_err(refused)?;
-    let resolved = shared.manifests.resolve(&sources, names.clone(), look).await.map_err(wrong)?;
+    let key = AppKey::of(application);
+    let resolved = shared.manifests.resolve(&key, (&sources, names.clone()), look).await.map_err(wrong)?;
     moved(resolved.moved);
     let revisions = resolved.revisions;
     signed(shared, application, (&sources, &revisions), names).await.map_err(wrong)?;
-    let with = (purpose(application, &place.namespace), false);
+    let with = (shared.made_for(application, &place.namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(wrong)?;
     check_selection(application, &asked, &made.targets, &place.namespace).map_err(wrong)?;
     let to = (place.destination.clone(), place.namespace.clone());
     let request = operation::request(application, &asked, to, &revisions).map_err(refused)?;
     let request = SyncRequest { initiated_by: approval::author_of(&asked).to_owned(), ..request };
     let windows = shared.projects.windows(application, &place.target).given;
-    let held = held_by(shared.gates.read().await, windows, mandate);
+    let held = held_by(shared.gates.read().await, windows, with_fetched(mandate, &made));
     let targets = Targets { targets: made.targets.as_ref().clone(), ..held };
     Ok(Asked { request, targets, place })
 }

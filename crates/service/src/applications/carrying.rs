@@ -276,7 +276,7 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
 }
 
 /// What was fetched beside the sources has to be permitted as they are, for as long as the operation writes.
-fn with_fetched(mut mandate: Mandate, made: &Made) -> Mandate {
+pub(crate) fn with_fetched(mut mandate: Mandate, made: &Made) -> Mandate {
     let fetched = made.fetched.iter().map(|used| without_credentials(&used.source.repo_url));
     let all: BTreeSet<String> = mandate.repositories.into_iter().chain(fetched).collect();
     mandate.repositories = all.into_iter().collect();
