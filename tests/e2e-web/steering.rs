@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::browser::key;
-use crate::service::{Different, OPERATOR, Service, folder};
+use crate::service::{Different, OPERATOR, Service};
 
 const NO_SET: Different = Different { rollout: None, has_no_set: true, is_gated: false };
 const DIALOG: &str = "document.querySelector('dialog[open]')";
@@ -74,12 +74,18 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
 }
 
 pub fn a_plan_that_waits_is_shown_and_approved() {
-    let bench = folder(&NO_SET);
-    let file = bench.path().join("fleet/backend.yaml");
+    let service = Service::new(&NO_SET);
+    service.wait(&[]);
+    let file = service.bench.path().join("fleet/backend.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     let annotated = "  name: backend\n  annotations: {tidegate.dev/approval: required}\n";
     std::fs::write(&file, text.replacen("  name: backend\n", annotated, 1)).unwrap();
-    let service = Service::in_folder(bench);
+    let resource = "/api/v1/applications/argocd/backend";
+    service.until(resource, |one| !one["metadata"]["annotations"]["tidegate.dev/approval"].is_null());
+    let more = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n";
+    service.bench.write("fleet/repo/backend/more.yaml", more);
+    service.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    service.bench.run(&["app", "refresh", "backend"]).expect_code(0);
     let target = "/api/v1/applications?name=backend&limit=1";
     let line = service.until(target, |found| found["items"][0]["plan"].is_string());
     let hash = line["items"][0]["plan"].as_str().unwrap().to_owned();
@@ -88,7 +94,7 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     browser.await_text(&format!("waiting for an approval by somebody of plan {}", &hash[..12]));
     browser.open("/applications/argocd/backend");
     browser.await_text("Waits for an approval");
-    browser.until("document.querySelector('details[open]').textContent.includes('Deployment fleet/backend')");
+    browser.until("document.querySelector('details[open]').textContent.includes('ConfigMap fleet/more')");
     browser.press("Approve…");
     browser.until(&format!(
         "{DIALOG}.textContent.includes('Plan {} of argocd/backend is carried out on in-cluster: ')",

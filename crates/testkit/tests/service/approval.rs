@@ -5,6 +5,7 @@ use tidegate_application::approval::{APPROVAL, APPROVERS, waiting_plan};
 use tidegate_service::applications::store::AppKey;
 
 use crate::author::ALONE;
+use crate::front::Write;
 use crate::rules;
 use crate::world::{Life, World};
 
@@ -25,7 +26,7 @@ pub async fn approve(_: &World, life: &Life) {
 }
 
 /// What was written for it is what was approved before, and each plan was carried out by one operation.
-pub fn only_what_was_approved(world: &World) {
+pub fn only_what_was_approved(world: &World, writes: &[Write]) {
     let kept = world.kept_plans();
     let plans: Vec<_> = kept
         .list()
@@ -36,8 +37,7 @@ pub fn only_what_was_approved(world: &World) {
             (line, plan)
         })
         .collect();
-    let writes = world.weather.writes.lock().unwrap();
-    rules::only_what_was_approved(&world.sim, &writes, &plans).unwrap();
+    rules::only_what_was_approved(&world.sim, writes, &plans).unwrap();
     let taken = plans.iter().filter(|(line, _)| line.operation.is_some()).count();
     assert_eq!(taken, 2, "each commit has one plan that was carried out");
 }

@@ -126,7 +126,7 @@ impl Scenario {
         };
         let deleted = writes.iter().filter(is_asked).map(|one| one.key.name.clone()).collect();
         if self == Self::Approval {
-            approval::only_what_was_approved(world);
+            approval::only_what_was_approved(world, &writes);
         }
         if let Self::Delete(order) = self {
             rules::deleted_in_order(&writes, &fleet(order).ranks()).unwrap();
@@ -173,7 +173,7 @@ fn steps(object: &tidegate_model::Object) -> Vec<Value> {
 
 /// Plays it with processes that die at these points in turn; how it ended, and how many points the first process passed.
 fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
-    let world = World { keeps_plans: scenario == Scenario::Approval, ..World::new(1, 0.0) };
+    let world = if scenario == Scenario::Approval { World::keeping_plans() } else { World::new(1, 0.0) };
     scenario.prepare(&world);
     let mut first = None;
     for dies_at in deaths.iter().copied().chain([0]) {

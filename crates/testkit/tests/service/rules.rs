@@ -195,9 +195,13 @@ pub fn only_what_was_approved(sim: &SimCluster, writes: &[Write], plans: &[(Kept
         let is_of = |plan: &KeptPlan| plan.plan.tasks.iter().any(|task| task.key() == entry.key());
         ensure(plan.is_some_and(|(_, plan)| is_of(plan)), || format!("nobody has approved that: {entry:?}"))?;
     }
-    let by_people = |write: &&Write| write.key.namespace == HOME && application_of(&write.key.name).is_some();
-    for write in writes.iter().filter(by_people) {
-        // What was deleted is in a plan, by the audit.
+    // What is deleted, or freed of a finalizer, is in a plan, by the audit.
+    let has_content = |write: &&Write| {
+        matches!(write.verb, Verb::Apply | Verb::Put)
+            && write.key.namespace == HOME
+            && application_of(&write.key.name).is_some()
+    };
+    for write in writes.iter().filter(has_content) {
         let Some(after) = &write.after else { continue };
         let is_it = |(line, plan): &&&(KeptLine, KeptPlan)| {
             line.approvals.iter().all(|approval| approval.at <= write.at)
@@ -207,7 +211,7 @@ pub fn only_what_was_approved(sim: &SimCluster, writes: &[Write], plans: &[(Kept
                     .any(|one| one.key() == write.key && is_part(one.as_value(), after.as_value()))
         };
         ensure(approved.iter().any(|one| is_it(&one)), || {
-            format!("no plan that was approved by then says that: {write:#?}")
+            format!("no plan that was approved by {} says what {} is then: {after:#?}", write.at, write.key)
         })?;
     }
     Ok(())

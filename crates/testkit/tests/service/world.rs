@@ -64,7 +64,7 @@ pub struct World {
     pub changes: Option<Arc<Changes>>,
     pub sim: SimCluster,
     /// Plans can be kept; processes die at each change of what is known of one, too.
-    pub keeps_plans: bool,
+    keeps_plans: bool,
     pub log: MemoryLog,
     pub weather: Arc<Weather>,
     now: Mutex<Timestamp>,
@@ -167,8 +167,18 @@ impl World {
         Ok((Arc::new(store), Arc::new(sets)))
     }
 
+    /// One where plans can be kept.
+    pub fn keeping_plans() -> Self {
+        let world = Self { keeps_plans: true, ..Self::new(1, 0.0) };
+        let state = StateDir::resolve(Some(&world.folder.path().join("state"))).unwrap();
+        // That makes the key of the state directory, which is no matter of virtual time.
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        drop(runtime.block_on(Plans::open(&state, &Quiet)).unwrap());
+        world
+    }
+
     /// The plans that are kept.
-    async fn plans(
+    fn plans(
         &self,
         state: &StateDir,
         points: &Arc<Points>,
@@ -176,8 +186,6 @@ impl World {
         if !self.keeps_plans {
             return Ok(None);
         }
-        // It makes the key, the first time.
-        drop(Plans::open(state, &Quiet).await?);
         let disk = CrashDisk { points: Arc::clone(points), changes: Arc::default() };
         Ok(Plans::on(state, Arc::new(disk))?)
     }
@@ -258,7 +266,7 @@ impl World {
     ) -> Result<(Applications, Sets), Box<dyn std::error::Error>> {
         let (store, sets) = self.stores(&cluster, points).await?;
         let state = StateDir::resolve(Some(&self.folder.path().join("state")))?;
-        let plans = self.plans(&state, points).await?;
+        let plans = self.plans(&state, points)?;
         let places = Places::new(Destination::Simulated, cluster, "default".to_owned());
         let rules = (HealthRules::built_in(), GateFile::default(), LOOK_EVERY);
         let applications = Applications::serve(

@@ -27,6 +27,9 @@ impl AppState {
     ) -> Result<(), String> {
         let before = self.application.operation.clone();
         let answer = self.sync(asked, plan);
+        if answer.is_ok() {
+            self.recall_plan().await;
+        }
         let kept = self.keep(myself).await;
         if answer.is_ok() && kept.is_err() {
             // Whoever is told that nothing was begun may ask again.
