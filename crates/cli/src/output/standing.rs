@@ -92,8 +92,9 @@ impl Standing {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use tidegate_model::OperationPhase;
-    use tidegate_model::argo::{ConditionType, OperationState};
+    use tidegate_model::argo::ConditionType;
 
     use super::*;
 
@@ -101,11 +102,13 @@ mod tests {
     fn what_an_operation_waits_for_before_it_begins_is_told() {
         let mut application = Application::default();
         application.metadata.name = "shop".to_owned();
-        application.status.operation_state = Some(OperationState {
-            phase: OperationPhase::Running,
-            message: "waiting for db: it is not there".to_owned(),
-            ..OperationState::default()
+        let state = json!({
+            "operation": {},
+            "phase": "Running",
+            "message": "waiting for db: it is not there",
+            "startedAt": "2026-01-01T00:00:00Z",
         });
+        application.status.operation_state = serde_json::from_value(state).unwrap();
         let kind = ConditionType::Other("DependencyError".to_owned());
         let message = "makes a cycle: a → b → a".to_owned();
         application.status.conditions =

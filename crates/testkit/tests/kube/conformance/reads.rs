@@ -164,7 +164,8 @@ pub async fn tracking(stage: &mut Stage) {
                 let (application, tracking) = (application.clone(), tracking.clone());
                 let reach = if inventory.is_some() { Reach::Places } else { Reach::Everything };
                 let inventory = inventory.unwrap_or_default();
-                queries.push(LiveQuery { application, tracking, named, inventory, reach });
+                let namespaces = BTreeSet::new();
+                queries.push(LiveQuery { application, tracking, named, inventory, reach, namespaces });
             }
         }
     }

@@ -35,7 +35,11 @@ async fn an_operation_of_an_application_that_is_left_alone_waits_until_it_is_not
     served.until("web", |now, _| now.operation.as_ref().map(|_| ())).await;
     let refused = served.serving().sync("web", sync(&[])).await.unwrap_err().to_string();
     assert!(refused.contains("left alone") && refused.contains(SKIP_ANNOTATION), "{refused}");
-    let refused = served.serving().delete("web", tidegate_model::Cascade::Foreground).await.unwrap_err();
+    let refused = served
+        .serving()
+        .delete("web", tidegate_model::Cascade::Foreground, String::new(), String::new())
+        .await
+        .unwrap_err();
     assert!(refused.to_string().contains("left alone"), "{refused}");
     // Others are served meanwhile, so that time goes by in which it could have begun.
     assert_eq!(served.operations().await, []);
