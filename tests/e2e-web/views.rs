@@ -160,7 +160,7 @@ pub fn an_operation_is_watched_and_read_afterwards() {
     let row = |name: &str| rows.iter().find(|row| row[0] == name).unwrap();
     assert_eq!((row("Operation")[5], row("Sync, wave 1")[5]), ("Succeeded", "Passed"), "{rows:#?}");
     assert!(row("Operation")[7].contains("ann approves wave 3: seen"), "{rows:#?}");
-    assert!(row("Sync, wave 1")[7].contains("gate approval is open"), "{rows:#?}");
+    assert!(row("Sync, wave 1")[7].contains("passed"), "{rows:#?}");
     browser.until(
         "getComputedStyle(document.querySelector('details table tbody th.of-wave')).display === 'table-cell'",
     );

@@ -526,7 +526,8 @@ fn damaged(message: String) -> Warning {
 fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspected {
     let now = SystemClock.now();
     let compacted = matches!(why, LogError::Compacted { .. });
-    let kept = compacted.then(|| SummaryDocument::from(&Listed::whole(summary.clone())));
+    let kept = compacted
+        .then(|| SummaryDocument { at_work, ..SummaryDocument::from(&Listed::whole(summary.clone())) });
     let operation = OperationView {
         id: summary.operation,
         app: summary.application.clone(),

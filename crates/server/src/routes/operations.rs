@@ -175,6 +175,7 @@ struct OperationAnswer {
     /// Whether the process works on it; nothing where that cannot be told.
     at_work: Option<bool>,
     /// Of one whose facts were compacted, so that it has neither waves nor objects any more: its line, as in the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
     kept: Option<SummaryDocument>,
 }
 

@@ -265,7 +265,7 @@ mod tests {
     use tidegate_lifecycle::operation::{AppliedRef, HookLog, Loss};
     use tidegate_model::{
         Destination, Digest, Health, HealthStatus, LogRecord as _, OperationId, OperationPhase, Override,
-        Timestamp,
+        PlanApproval, Timestamp,
     };
 
     use super::*;
@@ -284,6 +284,8 @@ mod tests {
         let applied =
             AppliedRef { uid: "u1".to_owned(), resource_version: "7".to_owned(), generation: 2, at };
         let health = Health { status: HealthStatus::Degraded, message: message() };
+        let approval = PlanApproval { by: message(), reason: message(), at };
+        let taken = TakenPlan { hash: Digest([1; 32]), made_at: at, approvals: vec![approval] };
         let closed = Verdict::Closed { reason: message(), ask_again_after: Duration::from_millis(1_500) };
         vec![
             Fact::Accepted {
@@ -338,6 +340,7 @@ mod tests {
             Fact::NamespaceLost { namespace: "shop".to_owned(), loss: Loss::MadeAgain, at },
             Fact::NamespacesSeen { namespaces: Vec::new() },
             Fact::RetryPlansAnew { attempt: 2, at },
+            Fact::PlanTaken { plan: Box::new(taken), at },
         ]
     }
 
