@@ -41,7 +41,7 @@ export function confirm({ title, what, fields = [], action, danger = false, run,
       button.disabled = false;
     }
   };
-  fill(dialog, h("form", { onsubmit: submit, oninput: again },
+  fill(dialog, h("form", { onsubmit: submit, oninput: again, onchange: again },
     h("h2", { id: "dialog-title" }, title),
     h("div", { id: "dialog-what" }, [what].flat().map((line) => h("p", null, line))), before,
     inputs.map(({ element }) => element), problem,

@@ -7,7 +7,7 @@ mod hooks;
 mod plans;
 
 use std::cell::{Cell, RefCell};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_application::approval::waiting;
 use tidegate_application::refresh;
@@ -17,6 +17,7 @@ use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, Warning, fo
 use tidegate_service::applications::asking::{self, SyncWish};
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
+use tokio::time::Instant;
 
 use crate::args::{
     AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, Format, OneAppArgs, ServiceArgs,
