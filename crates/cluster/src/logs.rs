@@ -11,6 +11,8 @@ use tidegate_model::{Gvk, Object, Timestamp};
 
 use crate::{Cluster, ClusterError, ErrorKind, Pauses};
 
+/// So many streams in a row may end in the middle of a line that is not written any more.
+const IDLE_MAX: u32 = 16;
 /// A server that fails so often in a row, without a line in between, has no logs to give.
 const FAILURES_MAX: u32 = 3;
 const NANOS_PER_MILLI: i64 = 1_000_000;
@@ -106,6 +108,7 @@ pub fn follow_container(
         half: None,
         has_half: false,
         has_news: false,
+        idle: 0,
         stage: Stage::Opening(Duration::ZERO, false),
     };
     stream::unfold(follower, |mut follower| {
@@ -135,6 +138,8 @@ struct Follower {
     has_half: bool,
     /// The stream that is read has told something new.
     has_news: bool,
+    /// How many streams in a row have told nothing new since the container has ended.
+    idle: u32,
     stage: Stage,
 }
 
@@ -222,7 +227,7 @@ impl Follower {
                         Some(Ok(line)) => {
                             self.failures = 0;
                             if self.told.is_new(line.at) {
-                                (self.wait, self.has_news) = (self.pauses.min, true);
+                                (self.wait, self.has_news, self.idle) = (self.pauses.min, true, 0);
                                 return Some(Ok(line));
                             }
                         }
@@ -232,10 +237,13 @@ impl Follower {
                             }
                         }
                         // All was told when a stream that was opened after its end has nothing new.
-                        None if had_ended && !self.has_news && !self.has_half => {
+                        None if had_ended && !self.has_news && (!self.has_half || self.idle >= IDLE_MAX) => {
                             self.stage = Stage::Over;
                         }
-                        None => self.ended().await,
+                        None => {
+                            self.idle = self.idle.saturating_add(u32::from(had_ended && !self.has_news));
+                            self.ended().await;
+                        }
                     }
                 }
             }
@@ -246,6 +254,8 @@ impl Follower {
     async fn ended(&mut self) {
         self.stage = match self.fate().await {
             Fate::Gone => Stage::Over,
+            // Whoever is cut off in the same place again and again is not asked without a pause.
+            Fate::Ended if self.idle > 0 => Stage::Opening(self.wait_longer(), true),
             Fate::Ended => Stage::Opening(Duration::ZERO, true),
             Fate::Runs => Stage::Opening(self.wait_longer(), false),
         };
