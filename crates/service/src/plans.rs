@@ -10,6 +10,7 @@
 //! kept.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,14 +97,7 @@ impl KeptLine {
 
     /// `2 to create, 1 to prune`.
     pub fn summary(&self) -> String {
-        if self.actions.is_empty() {
-            return "nothing to do".to_owned();
-        }
-        let all = self.actions.iter().map(|(action, count)| match action.as_str() {
-            "prune-skipped" => format!("{count} left alone"),
-            action => format!("{count} to {action}"),
-        });
-        all.collect::<Vec<_>>().join(", ")
+        in_words(&self.actions)
     }
 }
 
@@ -298,6 +292,18 @@ impl Plans {
         }
         Ok(self.sealed.retain(&kept)?)
     }
+}
+
+/// What a plan does, of how many objects for each word: `2 to create, 1 to prune`.
+pub(crate) fn in_words<C: fmt::Display>(actions: &BTreeMap<String, C>) -> String {
+    if actions.is_empty() {
+        return "nothing to do".to_owned();
+    }
+    let all = actions.iter().map(|(action, count)| match action.as_str() {
+        "prune-skipped" => format!("{count} left alone"),
+        action => format!("{count} to {action}"),
+    });
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a text could be the beginning of a hash.

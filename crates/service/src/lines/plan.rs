@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::{OperationId, PlanApproval, Timestamp};
 
 use crate::applications::store::AppKey;
-use crate::plans::KeptLine;
+use crate::plans::{KeptLine, in_words};
 
 /// A kept plan of an application, in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -90,13 +90,6 @@ impl PlanLine {
 
     /// What it does: `2 to create, 1 to prune`.
     pub fn does(&self) -> String {
-        if self.actions.is_empty() {
-            return "nothing to do".to_owned();
-        }
-        let all = self.actions.iter().map(|(action, count)| match action.as_str() {
-            "prune-skipped" => format!("{count} left alone"),
-            action => format!("{count} to {action}"),
-        });
-        all.collect::<Vec<_>>().join(", ")
+        in_words(&self.actions)
     }
 }
