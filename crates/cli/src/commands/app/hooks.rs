@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate_model::OperationId;
 use tidegate_model::argo::Application;
 use tidegate_service::applications::store::AppKey;
-use tidegate_service::lines::ApplicationLine;
+use tidegate_service::error::ServiceError;
+use tidegate_service::lines::{ApplicationLine, OperationLine};
 
 use super::desk::Desk;
 use super::one;
@@ -42,23 +43,51 @@ pub async fn beside(
     }
 }
 
-fn id(application: &Application) -> Option<OperationId> {
-    ApplicationLine::from(application).operation.and_then(|operation| operation.id)
+fn newest(application: &Application) -> Option<(OperationId, OperationLine)> {
+    ApplicationLine::from(application).operation.and_then(|operation| Some((operation.id?, operation)))
 }
 
 async fn follow(desk: &Desk, known: &Application, printer: &Printer) -> Result<(), CliError> {
-    let (before, AppKey { namespace, name }) = (id(known), AppKey::of(known));
+    let before = newest(known).map(|(id, _)| id);
+    let AppKey { namespace, name } = AppKey::of(known);
     let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
-    let operation = loop {
-        let now = id(&one(desk, &name, printer).await?);
-        match now.filter(|now| Some(*now) != before) {
-            Some(operation) => break operation,
-            None => tokio::time::sleep(desk.pause()).await,
+    let mut lines = HookLines::default();
+    loop {
+        if let Some((id, operation)) = newest(&one(desk, &name, printer).await?)
+            && before != Some(id)
+        {
+            match show(desk, id, &mut lines, printer).await {
+                Ok(()) => return Ok(()),
+                Err(Broke { error, told: true }) => return Err(error),
+                // The application names its operation before the log has it: until it is planned there is nothing to follow.
+                Err(Broke { error, told: false }) if operation.finished_at.is_some() => return Err(error),
+                Err(Broke { told: false, .. }) => {}
+            }
         }
-    };
-    let (mut output, mut lines) = (desk.follow_output(operation).await?, HookLines::default());
-    while let Some(document) = output.next().await? {
+        tokio::time::sleep(desk.pause()).await;
+    }
+}
+
+/// Output that cannot be shown, or not any more.
+struct Broke {
+    error: CliError,
+    /// Whether some was shown.
+    told: bool,
+}
+
+/// Shows what the hooks of an operation write, to their end.
+async fn show(
+    desk: &Desk,
+    operation: OperationId,
+    lines: &mut HookLines,
+    printer: &Printer,
+) -> Result<(), Broke> {
+    let broke = |told| move |error: ServiceError| Broke { error: error.into(), told };
+    let mut output = desk.follow_output(operation).await.map_err(broke(false))?;
+    let mut told = false;
+    while let Some(document) = output.next().await.map_err(broke(told))? {
         printer.talk(&lines.text(&document));
+        told = true;
     }
     Ok(())
 }
