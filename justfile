@@ -57,7 +57,7 @@ bench-kube *ARGS:
     cargo build --release
     cargo bench --package tidegate-testkit --bench kube -- {{ ARGS }}
 
-# Measures a service with many Applications: all of it, or some of rollout, unchanged, storm, restart, kube; kube=200 for so many.
+# Measures a service with many Applications: all of it, or some of rollout, unchanged, storm, restart, kube, page; kube=200 for so many.
 bench-service *ARGS:
     cargo build --release
     cargo bench --package tidegate-testkit --bench service -- {{ ARGS }}

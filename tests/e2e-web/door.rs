@@ -109,7 +109,7 @@ pub fn somebody_signs_in_with_a_provider_and_out_again() {
     let told = browser.run_async(
         "(async () => { const session = await (await fetch('/api/v1/session')).json();
          const headers = {'content-type': 'application/json', 'x-tidegate-csrf': session.csrf};
-         done((await fetch('/api/v1/applications/argocd/backend/sync', {method: 'POST', headers, body: '{}'})).status); })()",
+         done((await fetch('/api/v1/applications/argocd/backend/sync', {method: 'POST', headers, body: '{}'})).status); })().catch((error) => done(String(error)))",
     );
     assert_eq!(told, json!(202));
     service
@@ -145,7 +145,7 @@ pub fn whoever_may_look_has_no_buttons() {
     let told = browser.run_async(
         "(async () => { const session = await (await fetch('/api/v1/session')).json();
          const headers = {'content-type': 'application/json', 'x-tidegate-csrf': session.csrf};
-         done((await fetch('/api/v1/applications/argocd/backend/sync', {method: 'POST', headers, body: '{}'})).status); })()",
+         done((await fetch('/api/v1/applications/argocd/backend/sync', {method: 'POST', headers, body: '{}'})).status); })().catch((error) => done(String(error)))",
     );
     assert_eq!(told, json!(403));
     browser.complaints();

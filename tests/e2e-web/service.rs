@@ -22,10 +22,13 @@ pub struct Service {
     pub url: String,
 }
 
+/// What the ApplicationSet of the example says of its rollout.
+const GATED: &str = "tidegate.dev/rollout: \"steps: [{step: 3, gates: [approval]}]\"";
+
 /// What is different from the example.
 #[derive(Default)]
 pub struct Different {
-    /// What the annotation of its ApplicationSet says of its rollout.
+    /// What the annotation of its ApplicationSet says of its rollout; without it, no step waits for anybody.
     pub rollout: Option<&'static str>,
     /// Without its ApplicationSet.
     pub has_no_set: bool,
@@ -48,10 +51,9 @@ pub fn folder(different: &Different) -> Bench {
     if different.has_no_set {
         fs::remove_file(path("shops.yaml")).unwrap();
     }
-    if let Some(rollout) = different.rollout {
-        let annotated =
-            format!("  name: shops\n  annotations:\n    tidegate.dev/rollout: '{rollout}'\nspec:\n");
-        replace("shops.yaml", "  name: shops\nspec:\n", &annotated);
+    if !different.has_no_set {
+        let rollout = different.rollout.unwrap_or("steps: []");
+        replace("shops.yaml", GATED, &format!("tidegate.dev/rollout: '{rollout}'"));
     }
     if different.is_gated {
         let wave = "    argocd.argoproj.io/sync-wave: \"1\"\n";

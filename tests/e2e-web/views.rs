@@ -140,7 +140,7 @@ pub fn an_operation_is_watched_and_read_afterwards() {
     let shown = |browser: &crate::browser::Browser| {
         browser.until("[...document.querySelectorAll('.wave .badge')].every((one) => one.textContent.includes('Passed'))");
         browser.until("document.querySelector('.facts tbody tr').textContent.includes('Succeeded: successfully synced')");
-        browser.run("document.querySelector('details').open = true");
+        browser.run("[...document.querySelectorAll('summary')].find((one) => one.textContent === 'The timeline as a table').click()");
         browser.until("document.querySelector('details table')");
         // Without the clock times, which are those of the reader.
         browser.run(

@@ -8,6 +8,8 @@ use crate::bench::{Bench, Ran, Running};
 
 const OPERATOR: &str = "operators-may-have-things-done";
 pub const READER: &str = "readers-may-look-and-no-more";
+/// What the ApplicationSet of the example says of its rollout.
+const GATED: &str = "tidegate.dev/rollout: \"steps: [{step: 3, gates: [approval]}]\"";
 const SHOPS: [&str; 4] = ["cart", "catalog", "checkout", "search"];
 
 /// The example, served with an API.
@@ -33,10 +35,8 @@ impl Shops {
         bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
         let path = bench.path().join("fleet/shops.yaml");
         let text = fs::read_to_string(&path).unwrap();
-        let annotated =
-            format!("  name: shops\n  annotations:\n    tidegate.dev/rollout: '{rollout}'\nspec:\n");
-        assert!(text.contains("  name: shops\nspec:\n"));
-        fs::write(path, text.replace("  name: shops\nspec:\n", &annotated)).unwrap();
+        assert!(text.contains(GATED));
+        fs::write(path, text.replace(GATED, &format!("tidegate.dev/rollout: '{rollout}'"))).unwrap();
         bench.write_closed("tokens", format!("ann operator {OPERATOR}\nben read-only {READER}\n"));
         bench.write_closed("ann", OPERATOR);
         bench.write_closed("ben", READER);

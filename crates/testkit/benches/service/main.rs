@@ -13,11 +13,17 @@
     reason = "a benchmark: it reads the clock, and a broken assumption must stop it at once"
 )]
 
+#[expect(dead_code, reason = "tests press and read more than is measured")]
+#[path = "../../../../tests/e2e-web/browser.rs"]
+mod browser;
 mod fleet;
 mod kube;
+mod page;
 mod serving;
 mod sets;
 mod sim;
+#[path = "../../../../tests/e2e-web/wire.rs"]
+mod wire;
 
 use std::time::Duration;
 
@@ -38,12 +44,13 @@ impl Line {
 /// What is measured with how many Applications, if not said otherwise.
 type Measurement = (&'static str, usize, fn(usize) -> Vec<Line>);
 
-const MEASUREMENTS: [Measurement; 5] = [
+const MEASUREMENTS: [Measurement; 6] = [
     ("rollout", 1000, sets::rollout),
     ("unchanged", 1000, sets::unchanged),
     ("storm", 10_000, sim::storm),
     ("restart", 1000, sim::restart),
     ("kube", 1000, kube::measure),
+    ("page", 10_000, page::page),
 ];
 
 /// As people read it.

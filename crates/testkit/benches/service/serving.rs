@@ -15,6 +15,8 @@ use crate::fleet::Fleet;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Between two looks passes so many times what one has taken.
 const LOOK_RARELY: u32 = 20;
+/// But so often at least, or a service that was busy for once would be looked at too late.
+const LOOK_ALWAYS: Duration = Duration::from_secs(2);
 /// Nothing that is measured takes longer.
 const LIMIT: Duration = Duration::from_secs(1800);
 const TOKEN: &str = "of-the-benchmark";
@@ -85,6 +87,14 @@ impl Serving {
         text
     }
 
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     pub fn get(&self, path: &str) -> String {
         let text = self.ask(&format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n"));
         assert!(text.starts_with("HTTP/1.0 200"), "{path}: {}", &text[..text.len().min(300)]);
@@ -114,7 +124,7 @@ impl Serving {
         loop {
             let asked = Instant::now();
             let shown = self.shown();
-            let pause = LOOK_EVERY.max(asked.elapsed() * LOOK_RARELY);
+            let pause = LOOK_EVERY.max(asked.elapsed() * LOOK_RARELY).min(LOOK_ALWAYS);
             if is_it(&shown) {
                 let spent = self.processor().saturating_sub(processor);
                 return Cost { elapsed: begun.elapsed(), processor: spent };
