@@ -84,7 +84,7 @@ pub(crate) struct AppState {
     application: Application,
     problem: Option<String>,
     /// As it was written down last, and when.
-    kept: Option<Application>,
+    kept: Option<Arc<Application>>,
     kept_at: Timestamp,
     /// How it came to be as it is, and what of that was shown last.
     deployments: Deployments,
@@ -130,7 +130,7 @@ impl Actor for ApplicationActor {
 
     async fn pre_start(
         &self,
-        myself: ActorRef<AppMessage>,
+        _: ActorRef<AppMessage>,
         arguments: AppArguments,
     ) -> Result<AppState, ActorProcessingErr> {
         let AppArguments { shared, stored, is_own, supervisor } = arguments;
@@ -167,8 +167,11 @@ impl Actor for ApplicationActor {
             tasks: JoinSet::new(),
             carrying: JoinSet::new(),
         };
-        state.recall(lost, is_own).await;
-        state.step(&myself).await;
+        Box::pin(state.recall(lost, is_own)).await;
+        if !refresh::is_skipped(&state.application) {
+            state.describe(state.now());
+        }
+        state.show();
         Ok(state)
     }
 
@@ -178,64 +181,8 @@ impl Actor for ApplicationActor {
         message: AppMessage,
         state: &mut AppState,
     ) -> Result<(), ActorProcessingErr> {
-        while state.tasks.try_join_next().is_some() {}
-        while state.carrying.try_join_next().is_some() {}
-        match message {
-            AppMessage::Changed(stored) => state.changed(*stored),
-            AppMessage::Compare(level) => state.ask(level),
-            AppMessage::Stirred => state.stirred(&myself),
-            // What it waits for is looked at below.
-            AppMessage::Related => {}
-            AppMessage::Compared { compared, with, began } => {
-                let now = state.now();
-                let rest = now.since(began).saturating_mul(REST).max(REST_MIN);
-                // Nobody tells of rights that are granted.
-                let again = compared.is_refused.then_some(REFUSED_AGAIN_AFTER);
-                state.rests_until = now + again.unwrap_or(rest);
-                state.compared(*compared, *with);
-                if again.is_some() {
-                    state.stirred(&myself);
-                }
-            }
-            AppMessage::Prepared(prepared) => state.prepared(prepared),
-            AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
-            AppMessage::Sync { asked, plan, reply } => {
-                let answer = state.asked(&myself, *asked, plan).await;
-                drop(reply.send(answer));
-            }
-            AppMessage::Approve { hash, given, reply } => drop(reply.send(state.approve(hash, given).await)),
-            AppMessage::Doubt => state.doubt_plan(),
-            AppMessage::Looked { about, looked } => state.looked(&about, looked),
-            AppMessage::Rollback { id, prune, by, reply } => {
-                let answer = match request::rollback(&state.application, id, prune) {
-                    Ok(mut asked) => {
-                        asked.initiated_by.username = by;
-                        state.asked(&myself, asked, None).await
-                    }
-                    Err(refused) => Err(refused.to_string()),
-                };
-                drop(reply.send(answer));
-            }
-            AppMessage::Delete { cascade, by, reason, reply } => {
-                drop(reply.send(state.remove(cascade, &by, &reason).await));
-            }
-            AppMessage::Terminate { by, reply } => drop(reply.send(state.terminate(&by).await)),
-            AppMessage::Run { operation, asked, tell } => state.run(operation, asked, tell).await,
-            AppMessage::TakeBack { operation } => state.take_back_run(operation, state.now()).await,
-            AppMessage::StopRun { operation, by, reply } => {
-                state.stop_run(&myself, (operation, &by), reply).await;
-            }
-            AppMessage::Wake => {
-                state.alarm = None;
-                if state.stirred && state.rests_until <= state.now() {
-                    state.stirred = false;
-                    state.ask(Level::Recent);
-                } else if state.stirred {
-                    state.set_alarm(&myself, state.rests_until);
-                }
-            }
-        }
-        state.step(&myself).await;
+        // Apart: an actor that waits has no room for what it does when it is told something.
+        Box::pin(state.take(&myself, message)).await;
         Ok(())
     }
 }
@@ -243,6 +190,69 @@ impl Actor for ApplicationActor {
 impl AppState {
     fn now(&self) -> Timestamp {
         SystemClock.now()
+    }
+
+    /// Takes in what it is told, and does what follows from it.
+    async fn take(&mut self, myself: &ActorRef<AppMessage>, message: AppMessage) {
+        while self.tasks.try_join_next().is_some() {}
+        while self.carrying.try_join_next().is_some() {}
+        match message {
+            AppMessage::Begin => {}
+            AppMessage::Changed(stored) => self.changed(*stored),
+            AppMessage::Compare(level) => self.ask(level),
+            AppMessage::Stirred => self.stirred(myself),
+            // What it waits for is looked at below.
+            AppMessage::Related => {}
+            AppMessage::Compared { compared, with, began } => {
+                let now = self.now();
+                let rest = now.since(began).saturating_mul(REST).max(REST_MIN);
+                // Nobody tells of rights that are granted.
+                let again = compared.is_refused.then_some(REFUSED_AGAIN_AFTER);
+                self.rests_until = now + again.unwrap_or(rest);
+                self.compared(*compared, *with);
+                if again.is_some() {
+                    self.stirred(myself);
+                }
+            }
+            AppMessage::Prepared(prepared) => self.prepared(prepared),
+            AppMessage::Moved { operation, progress } => self.moved(operation, *progress),
+            AppMessage::Sync { asked, plan, reply } => {
+                let answer = self.asked(myself, *asked, plan).await;
+                drop(reply.send(answer));
+            }
+            AppMessage::Approve { hash, given, reply } => drop(reply.send(self.approve(hash, given).await)),
+            AppMessage::Doubt => self.doubt_plan(),
+            AppMessage::Looked { about, looked } => self.looked(&about, looked),
+            AppMessage::Rollback { id, prune, by, reply } => {
+                let answer = match request::rollback(&self.application, id, prune) {
+                    Ok(mut asked) => {
+                        asked.initiated_by.username = by;
+                        self.asked(myself, asked, None).await
+                    }
+                    Err(refused) => Err(refused.to_string()),
+                };
+                drop(reply.send(answer));
+            }
+            AppMessage::Delete { cascade, by, reason, reply } => {
+                drop(reply.send(self.remove(cascade, &by, &reason).await));
+            }
+            AppMessage::Terminate { by, reply } => drop(reply.send(self.terminate(&by).await)),
+            AppMessage::Run { operation, asked, tell } => self.run(operation, asked, tell).await,
+            AppMessage::TakeBack { operation } => self.take_back_run(operation, self.now()).await,
+            AppMessage::StopRun { operation, by, reply } => {
+                self.stop_run(myself, (operation, &by), reply).await;
+            }
+            AppMessage::Wake => {
+                self.alarm = None;
+                if self.stirred && self.rests_until <= self.now() {
+                    self.stirred = false;
+                    self.ask(Level::Recent);
+                } else if self.stirred {
+                    self.set_alarm(myself, self.rests_until);
+                }
+            }
+        }
+        self.step(myself).await;
     }
 
     fn ask(&mut self, level: Level) {

@@ -80,6 +80,8 @@ pub(crate) enum SupervisorMessage {
 
 /// A message to the actor of an application.
 pub(crate) enum AppMessage {
+    /// All that are there are known: it may be worked on.
+    Begin,
     /// It is written down in another way.
     Changed(Box<Stored>),
     /// It is to be compared.

@@ -414,9 +414,12 @@ impl SupervisorState {
             StoreEvent::Projects(set) => self.look_at_projects(&self.shared.projects.set(set)),
             StoreEvent::Problems(problems) => self.shared.board.set_problems(problems),
             StoreEvent::Settled => {
-                if let Some(settled) = self.settled.take() {
-                    let _ = settled.send(());
+                let Some(settled) = self.settled.take() else { return };
+                // Not before: whoever asks for thousands would wait until the first of them have been worked on.
+                for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
+                    drop(actor.send_message(AppMessage::Begin));
                 }
+                let _ = settled.send(());
             }
         }
     }
@@ -428,6 +431,9 @@ impl SupervisorState {
         let begun = Actor::spawn_linked(None, ApplicationActor, arguments, myself.get_cell()).await;
         let actor = match begun {
             Ok((actor, _)) => {
+                if self.settled.is_none() {
+                    drop(actor.send_message(AppMessage::Begin));
+                }
                 self.linked.insert(actor.get_id(), key.clone());
                 Some(actor)
             }

@@ -38,7 +38,7 @@ impl AppState {
     /// operation, which is not begun or forgotten before it is written down. What is refused is tried again after a while,
     /// and shown with the reason.
     pub(super) async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
-        if self.kept.as_ref() == Some(&self.application) {
+        if self.kept.as_deref() == Some(&self.application) {
             self.settle(None);
             if self.shown != self.deployments {
                 self.show();
@@ -63,7 +63,7 @@ impl AppState {
         self.settle(kept.as_ref().err().cloned());
         match &kept {
             Ok(()) => {
-                (self.kept, self.kept_at) = (Some(self.application.clone()), now);
+                (self.kept, self.kept_at) = (Some(self.posted()), now);
                 self.durable = self.operation_id();
             }
             Err(_) => self.set_alarm(myself, now + AGAIN_AFTER),
@@ -78,11 +78,14 @@ impl AppState {
             return false;
         };
         // That it was looked at again is told by the next write that tells more.
-        kept.status.reconciled_at = self.application.status.reconciled_at;
-        if kept == &self.application {
+        let mut known = Application::clone(kept);
+        known.status.reconciled_at = self.application.status.reconciled_at;
+        if known == self.application {
+            self.kept = Some(self.posted());
             self.settle(None);
             return true;
         }
+        *kept = Arc::new(known);
         if !self.shared.store.is_shared() {
             return false;
         }
@@ -118,7 +121,7 @@ impl AppState {
     }
 
     /// Shows it as it is now, and tells what is different.
-    fn show(&mut self) {
+    pub(super) fn show(&mut self) {
         self.shown.clone_from(&self.deployments);
         let shown = self.as_shown();
         let (before, deployments) = self.shared.board.sight(&self.key).unzip();
@@ -127,12 +130,18 @@ impl AppState {
             return;
         }
         if !is_same {
-            telling::tell(&self.key, before.as_deref().or(self.kept.as_ref()), &shown);
+            telling::tell(&self.key, before.as_deref().or(self.kept.as_deref()), &shown);
         }
         self.shared.board.post(&self.key, Arc::new(shown), self.deployments.clone());
         if !is_same {
             self.announce();
         }
+    }
+
+    /// As it is: with those who read it, where that is what they are shown.
+    fn posted(&self) -> Arc<Application> {
+        let shown = self.shared.board.get(&self.key).filter(|shown| **shown == self.application);
+        shown.unwrap_or_else(|| Arc::new(self.application.clone()))
     }
 
     /// As it is, with why that cannot be written down.

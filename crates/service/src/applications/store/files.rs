@@ -25,6 +25,8 @@ pub(crate) struct Files {
     is_away: bool,
     /// Nobody has to have made it.
     is_ours: bool,
+    /// Only its sets are asked for.
+    has_only_sets: bool,
     /// What is wrong with the folder, or with a file that cannot be looked at.
     problems: Vec<String>,
 }
@@ -40,6 +42,11 @@ impl Files {
         Self { is_ours: true, ..Self::of(folder) }
     }
 
+    /// Those of a folder of which only the sets are asked for.
+    pub fn of_sets(folder: &Path) -> Self {
+        Self { has_only_sets: true, ..Self::of(folder) }
+    }
+
     /// Reads what has changed, and says whether anything has.
     pub fn look(&mut self) -> bool {
         let (was_away, were) = (self.is_away, self.seen.len());
@@ -53,6 +60,9 @@ impl Files {
             if seen.stamp != Some(stamp) {
                 seen.stamp = Some(stamp);
                 seen.read(&name(&path), fs::read(&path));
+                if self.has_only_sets {
+                    seen.keep_only_sets();
+                }
                 has_changed = true;
             }
         }

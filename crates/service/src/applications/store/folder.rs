@@ -115,14 +115,14 @@ struct Watcher {
     /// The files of those that were generated.
     made: Files,
     generated: Arc<Generated>,
-    told: BTreeMap<AppKey, Stored>,
+    told: BTreeMap<AppKey, Arc<Stored>>,
     problems: Vec<String>,
     /// The projects, as they were told.
     projects: Option<ProjectSet>,
     /// It could never be told which projects there are.
     is_blind: bool,
     /// Those that were known when nobody looked, and are in no file; they may be in a document that cannot be read.
-    unplaced: BTreeMap<AppKey, Stored>,
+    unplaced: BTreeMap<AppKey, Arc<Stored>>,
     /// What is told depends on more than the files: there are applications that go.
     is_waiting: bool,
     settled: bool,
@@ -162,10 +162,16 @@ impl Watcher {
                 projects::add(&mut projects, project.clone(), read.clone(), &name(path));
             }
         }
-        let twice = |stored: &mut Stored, problem| stored.problem = stored.problem.take().or(Some(problem));
+        let twice = |stored: &mut Arc<Stored>, problem| {
+            Arc::make_mut(stored).problem.get_or_insert(problem);
+        };
         let mut current = self.files.all(|seen| &seen.applications, twice);
         // What a file says of versions was true of a resource that somebody has copied.
-        current.values_mut().for_each(|stored| stored.application.metadata.resource_version.clear());
+        let has_version =
+            |stored: &&mut Arc<Stored>| !stored.application.metadata.resource_version.is_empty();
+        for stored in current.values_mut().filter(has_version) {
+            Arc::make_mut(stored).application.metadata.resource_version.clear();
+        }
         let mut events = self.projects_are(projects, &problems);
         problems.extend(self.made.seen.values().flat_map(|seen| seen.problems.iter().cloned()));
         for (key, made) in self.made.all(|seen| &seen.applications, twice) {
@@ -175,7 +181,7 @@ impl Watcher {
             };
             let message =
                 "an ApplicationSet generates an application of this name too; the one in the folder counts";
-            authored.problem.get_or_insert_with(|| message.to_owned());
+            Arc::make_mut(authored).problem.get_or_insert_with(|| message.to_owned());
             if made.application.is_deleting() {
                 self.is_waiting = true;
                 problems.extend(self.generated.give_up(&key).err().map(|error| error.to_string()));
@@ -202,13 +208,18 @@ impl Watcher {
         self.files.is_unsure() || self.made.is_unsure()
     }
 
-    fn events(&mut self, mut current: BTreeMap<AppKey, Stored>, problems: Vec<String>) -> Vec<StoreEvent> {
+    fn events(
+        &mut self,
+        mut current: BTreeMap<AppKey, Arc<Stored>>,
+        problems: Vec<String>,
+    ) -> Vec<StoreEvent> {
         let mut lost = BTreeMap::new();
         if !self.settled {
             lost = kept::set_aside::<Application>(self.disk.as_ref(), &self.kept);
             for application in kept::kept_applications(&self.kept).unwrap_or_default() {
                 // It may have gone while nobody looked.
-                self.told.insert(AppKey::of(&application), Stored { application, problem: None, lost: None });
+                let key = AppKey::of(&application);
+                self.told.insert(key, Arc::new(Stored { application, problem: None, lost: None }));
             }
             self.unplaced.clone_from(&self.told);
         }
@@ -217,9 +228,9 @@ impl Watcher {
             self.unplaced.clear();
         }
         for (key, stored) in &self.unplaced {
-            let mut stored = stored.clone();
+            let mut stored = Stored::clone(stored);
             stored.problem = Some(left_alone("it is in no file that can be read", &problems.join("; ")));
-            current.insert(key.clone(), stored);
+            current.insert(key.clone(), Arc::new(stored));
         }
         let mut events = Vec::new();
         // Others of the same name: of those before nothing counts.
@@ -234,7 +245,7 @@ impl Watcher {
                 None => match leaving(before, kept::read(&kept::file(&self.kept, key))) {
                     Some(stored) => {
                         self.is_waiting = true;
-                        current.insert(key.clone(), stored);
+                        current.insert(key.clone(), Arc::new(stored));
                     }
                     None => events.push(StoreEvent::Gone(key.clone())),
                 },
@@ -245,7 +256,7 @@ impl Watcher {
             if self.settled && before == Some(stored) {
                 continue;
             }
-            let mut told = stored.clone();
+            let mut told = Stored::clone(stored);
             told.lost = lost.remove(&kept::file(&self.kept, key));
             let known = kept::read::<Application>(&kept::file(&self.kept, key));
             if let Some(known) = known.filter(|known| !is_another(known, &stored.application)) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate_model::Gvk;
@@ -28,7 +29,7 @@ pub(crate) struct ReadSet {
 pub(crate) struct Seen {
     pub(super) stamp: Option<Stamp>,
     /// Its applications, as far as they could be read; those of before where they cannot be read now.
-    pub applications: BTreeMap<AppKey, Stored>,
+    pub applications: BTreeMap<AppKey, Arc<Stored>>,
     /// Its sets, in the same way.
     pub sets: BTreeMap<AppKey, ReadSet>,
     /// Its projects, in the same way.
@@ -104,15 +105,15 @@ impl Seen {
             let known = before.get(&key).map(|known| known.application.clone());
             let application = known.unwrap_or_else(|| unread(&key));
             let stored = Stored { application, problem: Some(problem.clone()), lost: None };
-            let stored = self.applications.entry(key).or_insert(stored);
-            stored.problem.get_or_insert(problem);
+            let stored = self.applications.entry(key).or_insert_with(|| Arc::new(stored));
+            Arc::make_mut(stored).problem.get_or_insert(problem);
         }
         self.keep_sets(sets);
         self.hides_projects = self.is_broken && names_projects(&content);
         if self.is_broken {
             let problem = left_alone("its file cannot be read", &self.problems.join("; "));
             for (key, mut stored) in before {
-                stored.problem = Some(problem.clone());
+                Arc::make_mut(&mut stored).problem = Some(problem.clone());
                 self.applications.entry(key).or_insert(stored);
             }
             for (name, project) in projects {
@@ -153,12 +154,18 @@ impl Seen {
     /// As a control plane refuses what it cannot read, and keeps what it has.
     fn keep(&mut self, problem: String) {
         for stored in self.applications.values_mut() {
-            stored.problem = Some(left_alone("its file cannot be read", &problem));
+            Arc::make_mut(stored).problem = Some(left_alone("its file cannot be read", &problem));
         }
         for read in self.sets.values_mut() {
             read.problem = Some(left_alone("its file cannot be read", &problem));
         }
         (self.problems, self.is_broken) = (vec![problem], true);
+    }
+
+    /// For whoever asks for its sets alone: the rest takes its place in memory only once.
+    pub(super) fn keep_only_sets(&mut self) {
+        self.applications.clear();
+        self.projects.clear();
     }
 
     fn has_any(&self) -> bool {
@@ -184,9 +191,11 @@ impl Seen {
     fn add(&mut self, stored: Stored, place: &str) {
         let key = AppKey::of(&stored.application);
         match self.applications.get_mut(&key) {
-            None => drop(self.applications.insert(key, stored)),
+            None => drop(self.applications.insert(key, Arc::new(stored))),
             Some(first) => {
-                first.problem.get_or_insert(format!("it is also in {place}; the first one counts"));
+                Arc::make_mut(first)
+                    .problem
+                    .get_or_insert(format!("it is also in {place}; the first one counts"));
             }
         }
     }

@@ -203,7 +203,7 @@ struct Looked {
 
 impl Watcher {
     fn new(folder: &Path, known: Arc<Known>) -> Self {
-        let files = Files::of(folder);
+        let files = Files::of_sets(folder);
         Self { files, known, told: BTreeMap::new(), problems: Vec::new(), told_at: None, settled: false }
     }
 
