@@ -20,6 +20,7 @@ mod people;
 mod play;
 mod regressions;
 mod rules;
+mod told;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
