@@ -13,6 +13,8 @@ use std::thread::{self, JoinHandle};
 const PROGRAM: &str = "/usr/sbin/sshd";
 /// Run by the administrator, it wants this folder to be there.
 const PRIVATE: &str = "/run/sshd";
+/// Newer ones keep whoever was refused from coming again for a while; older ones do not know this.
+const LENIENT: &str = "PerSourcePenalties no";
 /// Somebody else may take a port that was free a moment ago.
 const PORTS_TRIED: usize = 20;
 
@@ -104,11 +106,10 @@ impl Sshd {
             fs::create_dir_all(PRIVATE).unwrap();
         }
         let user = run(Command::new("id").arg("-un"));
-        let begun = (0..PORTS_TRIED).find_map(|_| {
-            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-            let path = |name: &str| folder.join(name).display().to_string();
-            // Temporary folders are in one that everybody may write to, which strict modes refuse.
-            let config = format!(
+        let path = |name: &str| folder.join(name).display().to_string();
+        // Temporary folders are in one that everybody may write to, which strict modes refuse.
+        let config = |port: u16, more: &str| {
+            let text = format!(
                 "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
                  StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
                  PermitRootLogin prohibit-password\nLogLevel VERBOSE\nForceCommand sh {}\n{more}\n",
@@ -116,8 +117,16 @@ impl Sshd {
                 path("authorized_keys"),
                 answer.display()
             );
-            fs::write(folder.join("config"), config).unwrap();
-            begin(&folder.join("config")).map(|(child, log, reading)| (port, child, log, reading))
+            fs::write(folder.join("config"), text).unwrap();
+            folder.join("config")
+        };
+        let mut is_lenient = Command::new(PROGRAM);
+        is_lenient.arg("-tf").arg(config(1, LENIENT)).stdin(Stdio::null()).stderr(Stdio::null());
+        let lenient = if is_lenient.status().unwrap().success() { LENIENT } else { "" };
+        let begun = (0..PORTS_TRIED).find_map(|_| {
+            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+            let begun = begin(&config(port, &format!("{more}\n{lenient}")));
+            begun.map(|(child, log, reading)| (port, child, log, reading))
         });
         let (port, child, log, reading) = begun.expect("there is a free port");
         Self { child, port, user, host, asked, log, reading: Some(reading) }
