@@ -97,9 +97,12 @@ pub async fn approve_some(rng: &mut Rng, needing: &[Needing], life: &Life) -> Op
     let answer = serving.approve_plan(Some(name), hash, said).await;
     let shown = answer.as_ref().map(|plan| plan.state.to_string()).map_err(ToString::to_string);
     tracing(&format!("{by} approves plan {hash} of {name}, asked for by {}: {shown:?}", plan.by));
-    if answer.is_err() {
-        return Some(false);
-    }
+    let Ok(approved) = answer else { return Some(false) };
+    assert_ne!(
+        approved.state,
+        PlanState::Replaced,
+        "whoever has approved a plan is told that it is replaced"
+    );
     let application = serving.application(&AppKey::named(name));
     let now = application.as_deref().and_then(|one| one.operation.as_ref()).and_then(plan_of);
     assert!(
