@@ -14,7 +14,7 @@ use crate::thirty::{Dice, Thirty, assert_nothing_of_processes_is_left, hooks_of}
 
 const KILLS: u64 = 4;
 /// On each version of Kubernetes.
-const KILLS_LONG: u64 = 20;
+const KILLS_LONG: u64 = 50;
 
 pub async fn a_service_of_thirty_applications_survives_its_kills() {
     let kills = effort::rounds("TIDEGATE_SERVE_KILLS", KILLS, KILLS_LONG);
@@ -65,7 +65,10 @@ pub async fn a_service_of_thirty_applications_survives_its_kills() {
             "{story}: {hook:?} was created {created} times, {cut_off} writes were cut off"
         );
     }
-    let unknown: Vec<_> = made.keys().filter(|hook| !hooks.contains_key(hook)).collect();
+    // A request that was killed before all of it was sent has no name, and has made nothing.
+    let is_half = |(name, created): (&str, usize)| name.is_empty() && created == 0;
+    let unknown = made.iter().filter(|(hook, (created, _))| !is_half((&hook.0, *created)));
+    let unknown: Vec<_> = unknown.filter(|(hook, _)| !hooks.contains_key(hook)).collect();
     assert!(unknown.is_empty(), "{story}: {unknown:?}");
     let all = || operations.values().flatten();
     let superseded = all().filter(|one| one.is_superseded).count();

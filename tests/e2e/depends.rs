@@ -83,7 +83,9 @@ fn a_cycle_is_named_by_each_that_is_in_it() {
     assert!(frontend.contains("frontend → backend → frontend"), "{frontend}");
     let backend = fleet.condition("backend", "DependencyError");
     assert!(backend.contains("backend → frontend → backend"), "{backend}");
-    fleet.until("backend", |app| message(app).contains("its dependencies make a cycle"));
+    fleet.until("backend", |app| {
+        message(app) == "waiting for the cycle of its dependencies to be broken: backend → frontend → backend"
+    });
     assert_eq!(fleet.made("Deployment", "frontend"), Vec::<u64>::new());
     fleet.replace("backend.yaml", "argocd/frontend", "");
     fleet.wait(&["frontend", "backend"]);

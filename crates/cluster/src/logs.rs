@@ -228,6 +228,8 @@ impl Follower {
                             self.failures = 0;
                             if self.told.is_new(line.at) {
                                 (self.wait, self.has_news, self.idle) = (self.pauses.min, true, 0);
+                                // It was half of this one; another of the same moment may have one that is alike.
+                                self.half.take_if(|_| line.is_whole);
                                 return Some(Ok(line));
                             }
                         }

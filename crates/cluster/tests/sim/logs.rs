@@ -26,6 +26,8 @@ enum Cut {
     Break(ErrorKind),
     /// In the middle of a line.
     Half,
+    /// The same, where those of one moment have a half that is the same.
+    SameHalf,
 }
 
 /// A cluster that cuts each stream after so many lines.
@@ -65,10 +67,14 @@ impl Layer for Cutting {
             }
             *is_cut = number + 1 == after;
             let line = line.map(|mut line| {
-                if *is_cut && matches!(cut, Cut::Half) {
+                let rest = match cut {
+                    Cut::Half => Some(2),
+                    Cut::SameHalf => Some(0),
+                    Cut::End | Cut::Break(_) => None,
+                };
+                if let Some(rest) = rest.filter(|_| *is_cut) {
                     line.is_whole = false;
-                    // Lines of one moment whose halves are alike could not be told apart.
-                    line.text.truncate(2);
+                    line.text.truncate(rest);
                 }
                 line
             });
@@ -137,6 +143,7 @@ async fn a_stream_that_is_cut_goes_on_without_repeating_or_losing_a_line() {
     for cut in [
         Cut::End,
         Cut::Half,
+        Cut::SameHalf,
         Cut::Break(ErrorKind::Unavailable),
         Cut::Break(ErrorKind::Timeout),
         Cut::Break(ErrorKind::Invalid),
@@ -152,6 +159,54 @@ async fn a_stream_that_is_cut_goes_on_without_repeating_or_losing_a_line() {
             }
         }
     }
+}
+
+/// Whatever stands in the way cuts each stream in the middle of the second line, in another place each time.
+struct Stammering(Arc<Cutting>);
+
+impl Layer for Stammering {
+    fn inner(&self) -> &dyn Cluster {
+        self.0.inner()
+    }
+
+    async fn around<T: Send>(
+        &self,
+        _: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        answer.await
+    }
+
+    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError> {
+        let opened = self.0.opened.fetch_add(1, Ordering::SeqCst);
+        let lines = self.0.cluster.follow_logs(container, from).await?;
+        let lines = lines.take(2).enumerate().map(move |(number, line)| {
+            line.map(|mut line| {
+                line.is_whole = number == 0;
+                line.text.truncate(if line.is_whole { line.text.len() } else { 3 + opened % 2 });
+                line
+            })
+        });
+        Ok(lines.boxed())
+    }
+}
+
+/// Nobody follows a container for ever that has ended, and whose log cannot be read to its end.
+#[tokio::test(start_paused = true)]
+async fn a_line_whose_end_never_comes_is_not_asked_for_again_and_again() {
+    let (cluster, pod, expected) = pod("1s", 5).await;
+    let cutting = Cutting { cluster, after: 0, cut: Cut::End, opened: AtomicUsize::new(0) };
+    let stammering = Arc::new(Stammering(Arc::new(cutting)));
+    // It writes nothing more.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let began = Instant::now();
+    let lines =
+        follow_container(Arc::clone(&stammering) as _, container(), pod.uid().to_owned(), 1000, PAUSES);
+    assert_eq!(texts(lines).await, expected[..1], "what came whole is told, once");
+    // Once while nobody knew that it has ended, once because it has, and then with pauses up to the bound.
+    assert_eq!(stammering.0.opened.load(Ordering::SeqCst), 2 + 16);
+    let paused = began.elapsed();
+    assert!(paused >= PAUSES.max * 12 && paused <= PAUSES.max * 16, "{paused:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! Events of the cluster: that an operation of an Application began and ended, and that its deadline passed, for `kubectl
-//! describe` and whoever watches Events.
+//! Events of the cluster: that an operation of an Application began and ended, that its deadline passed, and that one was refused
+//! before it began, for `kubectl describe` and whoever watches Events.
 //!
 //! Each has a name of its own, made from the operation and the number of what happened, so that told twice it is there
 //! once. A cluster that takes none is told so in the log, and nothing waits for it.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tidegate_cluster::{Cluster, ErrorKind};
 use tidegate_executor::{Clock as _, Event, EventKind, Events, SystemClock};
-use tidegate_model::argo::{API_VERSION, Time};
+use tidegate_model::argo::{API_VERSION, Application, Time};
 use tidegate_model::{Object, OperationPhase, Timestamp};
 
 use super::shared::Shared;
@@ -101,6 +101,29 @@ fn told(what: &EventKind) -> Option<(&'static str, bool, String)> {
         }
         _ => return None,
     })
+}
+
+/// Tells of an operation that was refused before it began, of which the log knows nothing. Does nothing where Applications are no
+/// resources of the cluster.
+pub(crate) async fn announce_refusal(shared: &Shared, application: &Application, message: &str) {
+    if !shared.store.is_shared() {
+        return;
+    }
+    let (metadata, at) = (&application.metadata, SystemClock.now());
+    let announced = Announced {
+        name: format!("tidegate.{}.{}", metadata.uid, at.as_millis()),
+        kind: "Application",
+        key: AppKey::of(application),
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+        reason: "OperationRefused".to_owned(),
+        is_well: false,
+        message: format!("nothing was begun: {message}"),
+        at,
+    };
+    if let Err(problem) = put_event(shared.places.cluster().as_ref(), &announced).await {
+        tracing::warn!(application = %announced.key, problem, "the cluster takes no Events");
+    }
 }
 
 /// What is told of an operation; nothing of those of what is no resource of the cluster.

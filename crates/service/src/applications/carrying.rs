@@ -20,6 +20,7 @@ use tidegate_planner::Target;
 use tidegate_source::Address;
 
 use super::admission::{admit, signed};
+use super::announcing::announce_refusal;
 use super::checking::wrong_options;
 use super::manifests::Made;
 use super::messages::AppMessage;
@@ -178,7 +179,10 @@ pub(crate) async fn carry(
     }
     match begin(&shared, &application, operation).await {
         Ok(()) => follow(&shared, operation, tell).await,
-        Err(Not::Refused(message)) => tell(Progress::refused(message, SystemClock.now())),
+        Err(Not::Refused(message)) => {
+            tell(Progress::refused(message.clone(), SystemClock.now()));
+            announce_refusal(&shared, &application, &message).await;
+        }
         Err(Not::Stopped) => {}
     }
 }

@@ -48,7 +48,7 @@ pub mod asking;
 pub mod listing;
 pub mod store;
 
-pub(crate) use announcing::{Announced, put_event};
+pub(crate) use announcing::{Announced, announce_refusal, put_event};
 pub(crate) use board::Deployments;
 pub use board::{Board, Found};
 pub use manifests::Sourcing;

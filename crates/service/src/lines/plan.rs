@@ -48,7 +48,7 @@ pub enum PlanState {
     Replaced,
     /// It can be carried out, or needs an approval before.
     Kept,
-    /// An operation carries it out, or has.
+    /// An operation carries it out, has done so, or is about to: all is approved that has to be.
     Taken,
 }
 

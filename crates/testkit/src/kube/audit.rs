@@ -36,7 +36,7 @@ pub struct AuditEvent {
     pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name; for created objects also a generated one.
+    /// Name; for created objects also a generated one. Empty where what was to be created never came whole.
     pub name: String,
     /// Whether it was only to be judged.
     pub dry_run: bool,
@@ -212,10 +212,10 @@ fn event(line: &Value) -> AuditEvent {
     let (verb, uri) = (text(line, "/verb"), text(line, "/requestURI"));
     let options = line.get("requestObject").filter(|_| verb.starts_with("delete")).cloned();
     let judged = options.as_ref().is_some_and(|options| !list(options, "dryRun").is_empty());
-    let mut name = text(line, "/objectRef/name");
-    if name.is_empty() {
-        name = text(line, "/responseObject/metadata/name");
-    }
+    // Where nobody waited for the answer there is none, but there is what was asked for.
+    let names = ["/objectRef/name", "/responseObject/metadata/name", "/requestObject/metadata/name"];
+    let name =
+        names.into_iter().map(|path| text(line, path)).find(|name| !name.is_empty()).unwrap_or_default();
     let user_agent = text(line, "/userAgent");
     let operation = user_agent.split_once("(operation/").and_then(|(_, rest)| rest.split_once(')'));
     let query = uri.split_once('?').map_or("", |(_, query)| query);

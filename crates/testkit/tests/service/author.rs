@@ -16,6 +16,8 @@ pub const COMMIT: &str = "test/commit";
 /// An Application that is synced by itself, beside the set; and the one that it depends on.
 pub const ALONE: &str = "alone";
 pub const BASE: &str = "base";
+/// One that needs approvals.
+pub const GUARDED: &str = "guarded";
 
 /// What is wrong with a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

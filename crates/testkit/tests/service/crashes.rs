@@ -9,7 +9,7 @@ use tidegate_cluster::{Cluster as _, DeleteRequest};
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::effort;
 
-use crate::approval;
+use crate::approval::{self, Needing};
 use crate::author::{self, ALONE, Fleet, HOME};
 use crate::rules;
 use crate::world::{Life, World, kind};
@@ -56,7 +56,9 @@ impl Scenario {
             Self::Sync => author::application(&world.repository(), ALONE, None),
             Self::Rollout => return,
             Self::Delete(order) => fleet(order).document(&world.repository()),
-            Self::Approval => approval::needing(author::application(&world.repository(), ALONE, None)),
+            Self::Approval => {
+                approval::needing(author::application(&world.repository(), ALONE, None), Some("ben, others"))
+            }
         };
         let served = async |life: &Life| {
             world.write(document).await;
@@ -126,7 +128,9 @@ impl Scenario {
         };
         let deleted = writes.iter().filter(is_asked).map(|one| one.key.name.clone()).collect();
         if self == Self::Approval {
-            approval::only_what_was_approved(world, &writes);
+            let needing = Needing { name: ALONE, said: Some("ben, others") };
+            let taken = approval::only_what_was_approved(world, &writes, &[needing]);
+            assert_eq!(taken, 2, "each commit has one plan that was carried out");
         }
         if let Self::Delete(order) = self {
             rules::deleted_in_order(&writes, &fleet(order).ranks()).unwrap();
@@ -173,7 +177,8 @@ fn steps(object: &tidegate_model::Object) -> Vec<Value> {
 
 /// Plays it with processes that die at these points in turn; how it ended, and how many points the first process passed.
 fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
-    let world = if scenario == Scenario::Approval { World::keeping_plans() } else { World::new(1, 0.0) };
+    let world =
+        if scenario == Scenario::Approval { World::new(1, 0.0).keeping_plans() } else { World::new(1, 0.0) };
     scenario.prepare(&world);
     let mut first = None;
     for dies_at in deaths.iter().copied().chain([0]) {

@@ -20,6 +20,7 @@ mod people;
 mod play;
 mod regressions;
 mod rules;
+mod told;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,10 +56,13 @@ fn no_seed_breaks_a_rule_of_the_service() {
     let sum = |of: fn(&play::Report) -> usize| reports.iter().map(of).sum::<usize>();
     let (crashes, operations, writes) =
         (sum(|one| one.crashes), sum(|one| one.operations), sum(|one| one.writes));
+    let (approved, refused) = (sum(|one| one.approved), sum(|one| one.refused));
     println!("{seeds} lives: {crashes} crashes, {operations} operations, {writes} writes");
+    println!("{approved} plans were approved and carried out, {refused} approvals were refused");
     assert!(failures.is_empty(), "failing seeds: {failures:?}");
     // A play in which nothing happens proves little.
     assert!(seeds < 2 || crashes as u64 >= seeds && operations as u64 > seeds * 10);
+    assert!(seeds < 2 || approved as u64 >= seeds && refused > 0);
 }
 
 #[test]

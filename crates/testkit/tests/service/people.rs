@@ -12,14 +12,15 @@ use tidegate_model::argo::{OperationRequest, SyncOperation};
 use tidegate_service::sets::SetWish;
 use tidegate_testkit::simulate::Rng;
 
-use crate::author::{self, ALONE, BASE, Fleet, HOME, WRONGS, Wrong};
+use crate::approval::{self, Needing};
+use crate::author::{self, ALONE, BASE, Fleet, GUARDED, HOME, WRONGS, Wrong};
 use crate::rules::{Commit, Membership};
 use crate::world::{Life, World, kind, tracing};
 
 pub const STEPS: usize = 3;
 pub const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// Those beside the set.
-pub const BESIDE: [&str; 2] = [ALONE, BASE];
+pub const BESIDE: [&str; 3] = [ALONE, BASE, GUARDED];
 /// What may be said of an operation that is under way.
 const POLICIES: [Option<&str>; 4] = [None, Some("refuse"), Some("queue"), Some("supersede")];
 /// What may be said of rollouts.
@@ -38,6 +39,12 @@ pub struct People {
     /// What is wrong with the newest one.
     pub wrong: Option<(String, Wrong)>,
     pub members: BTreeMap<String, Membership>,
+    /// Those of the Applications beside the set that need approvals.
+    pub needing: Vec<Needing>,
+    /// Whether all that waits for an approval gets one at the end.
+    pub approve_in_the_end: bool,
+    /// How many approvals were taken, and how many were refused.
+    pub approvals: (usize, usize),
     /// How much they have still to do.
     pub acts: u64,
 }
@@ -92,8 +99,16 @@ impl People {
             self.members.insert(name.clone(), member);
         }
         world.write(self.fleet.document(&world.repository())).await;
-        world.write(author::application(&world.repository(), BASE, None)).await;
-        world.write(author::application(&world.repository(), ALONE, Some(BASE))).await;
+        for (name, depends_on) in [(BASE, None), (ALONE, Some(BASE)), (GUARDED, None)] {
+            let document = author::application(&world.repository(), name, depends_on);
+            let needing = self.needing.iter().find(|one| one.name == name);
+            world
+                .write(match needing {
+                    Some(one) => approval::needing(document, one.said),
+                    None => document,
+                })
+                .await;
+        }
     }
 
     /// Everything that is still to be done, with pauses.
@@ -108,7 +123,7 @@ impl People {
     }
 
     async fn act(&mut self, world: &World, life: &Life) {
-        match self.rng.below(13) {
+        match self.rng.below(17) {
             0..=2 => self.commit(world, None),
             3 => self.commit_broken(world),
             4 => self.change_members(world).await,
@@ -118,13 +133,19 @@ impl People {
             8 => self.sync(world, life).await,
             9 => {
                 tracing("an end by hand");
-                // The other one would be Synced without its last hook, which is what tells that it is well.
-                drop(life.applications().terminate(ALONE, "ann".to_owned()).await);
+                // The one it depends on would be Synced without its last hook, which is what tells that it is well.
+                let name = self.rng.pick(&[ALONE, GUARDED]);
+                drop(life.applications().terminate(name, "ann".to_owned()).await);
             }
             10 => {
                 self.wish(life, SetWish::Pause).await;
                 tokio::time::sleep(Duration::from_millis(self.rng.below(60_000))).await;
                 self.wish(life, SetWish::Resume).await;
+            }
+            11..=14 => {
+                let taken = approval::approve_some(&mut self.rng, &self.needing, life).await;
+                self.approvals.0 += usize::from(taken == Some(true));
+                self.approvals.1 += usize::from(taken == Some(false));
             }
             _ => {
                 tracing("a refresh");

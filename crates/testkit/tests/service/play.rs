@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tidegate_application::approval::waiting;
 use tidegate_cluster::Cluster as _;
 use tidegate_model::argo::{Application, SyncStatusCode};
 use tidegate_model::{Gvk, HealthStatus};
@@ -12,13 +13,14 @@ use tidegate_service::sets::SetWish;
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::simulate::Rng;
 
+use crate::approval;
 use crate::author::HOME;
 use crate::people::{BESIDE, People, a_fleet};
 use crate::rules;
 use crate::world::{Life, World, tracing};
 
 /// What has written nothing for so long has come to rest.
-const REST: Duration = Duration::from_secs(20 * 60);
+pub const REST: Duration = Duration::from_secs(20 * 60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// What a life was like.
@@ -27,6 +29,10 @@ pub struct Report {
     pub crashes: usize,
     pub commits: usize,
     pub operations: usize,
+    /// How many plans were carried out that somebody had approved.
+    pub approved: usize,
+    /// How many approvals were refused.
+    pub refused: usize,
     pub writes: usize,
     /// The newest commit was broken when it came to rest.
     pub is_broken: bool,
@@ -46,7 +52,7 @@ struct Play {
 pub fn play(seed: u64) -> Report {
     let mut rng = Rng::new(seed);
     let gone = if rng.percent(50) { 0.01 } else { 0.0 };
-    let world = World::new(seed, gone);
+    let world = World::new(seed, gone).keeping_plans();
     let faults_percent = rng.pick(&[0, 0, 2, 8]);
     world.weather.faults_percent.store(faults_percent, Ordering::SeqCst);
     let fleet = a_fleet(&mut rng);
@@ -58,7 +64,11 @@ pub fn play(seed: u64) -> Report {
         commits: BTreeMap::new(),
         wrong: None,
         members: BTreeMap::new(),
+        needing: approval::some(&mut rng),
+        approve_in_the_end: rng.percent(75),
+        approvals: (0, 0),
     };
+    tracing(&format!("{:?}, approved in the end: {}", people.needing, people.approve_in_the_end));
     let mut play = Play { world, people, rng, faults_percent, crashes: 0 };
     play.fray();
     let is_broken = play.rng.percent(25);
@@ -67,8 +77,10 @@ pub fn play(seed: u64) -> Report {
     if is_deleted {
         play.delete();
     }
-    play.check();
+    let approved = play.check();
     Report {
+        approved,
+        refused: play.people.approvals.1,
         crashes: play.crashes,
         commits: play.people.commits.len(),
         operations: rules::deployed(&play.world.weather.writes.lock().unwrap()).len(),
@@ -114,6 +126,9 @@ impl Play {
             }
             people.wish(life, SetWish::Resume).await;
             world.quiet_for(REST).await;
+            if people.approve_in_the_end {
+                approval::approve_all(&people.needing, world, life).await;
+            }
             assert_is_explained(world, life, people).await;
             let before = world.written().len();
             tokio::time::sleep(HOUR).await;
@@ -155,7 +170,8 @@ impl Play {
         rules::deleted_in_order(&writes[before..], &self.people.fleet.ranks()).unwrap();
     }
 
-    fn check(&self) {
+    /// How many plans were carried out that somebody had approved.
+    fn check(&self) -> usize {
         let Self { world, people, .. } = self;
         rules::one_operation_at_a_time(&world.sim);
         rules::nothing_outside_the_project(&world.sim);
@@ -165,6 +181,7 @@ impl Play {
         rules::step_after_step(&people.fleet, &people.members, &people.commits, &deployed).unwrap();
         rules::within_budget(&people.fleet, &people.members, &deployed).unwrap();
         rules::after_what_it_depends_on(&deployed).unwrap();
+        approval::only_what_was_approved(world, &world.weather.writes.lock().unwrap(), &people.needing)
     }
 }
 
@@ -189,12 +206,17 @@ async fn assert_is_explained(world: &World, life: &Life, people: &People) {
     assert!(rollout.end.is_some() || may_wait, "it does not end: {rollout:#?}");
     for name in people.fleet.members.keys().map(String::as_str).chain(BESIDE) {
         let Some(application) = world.application(name).await else { panic!("{name} was never made") };
+        let is_held = !people.approve_in_the_end && waiting(&application).is_some();
         // What somebody asked for has had its turn.
         let is_left = BESIDE.contains(&name) && application.operation.is_some();
-        assert!(!is_left || people.wrong.is_some(), "{name} has an operation still: {application:#?}");
+        let may_be_left = is_held || people.wrong.is_some();
+        assert!(!is_left || may_be_left, "{name} has an operation still: {application:#?}");
         let is_synced = has(world, name).await == Some(newest);
         let is_broken = people.wrong.as_ref().is_some_and(|(broken, _)| broken == name);
         if is_synced && !is_broken {
+            continue;
+        }
+        if is_held {
             continue;
         }
         assert!(may_wait, "{name} has not what was committed: {:#?}", (application, &set.status));

@@ -10,6 +10,7 @@ use tidegate_executor::KeptPlan;
 use tidegate_model::{OperationId, Timestamp, annotations};
 use tidegate_service::plans::KeptLine;
 
+use crate::approval::Needing;
 use crate::author::{ALONE, BASE, COMMIT, FORBIDDEN, Fleet, HOME};
 use crate::front::Write;
 
@@ -187,10 +188,20 @@ pub fn after_what_it_depends_on(deployed: &[Deployed]) -> Kept {
     })
 }
 
-/// Nothing is written by an operation but what a kept plan says that somebody has approved before, and as it says.
-pub fn only_what_was_approved(sim: &SimCluster, writes: &[Write], plans: &[(KeptLine, KeptPlan)]) -> Kept {
-    let approved: Vec<_> = plans.iter().filter(|(line, _)| !line.approvals.is_empty()).collect();
-    for entry in of_operations(sim).iter().filter(|one| one.namespace == HOME) {
+/// Nothing of an Application is written by an operation but what a kept plan says that somebody has approved before, and as it
+/// says.
+pub fn only_what_was_approved(
+    sim: &SimCluster,
+    writes: &[Write],
+    plans: &[(KeptLine, KeptPlan)],
+    application: &str,
+) -> Kept {
+    let is_its = |line: &KeptLine| line.application == application && !line.approvals.is_empty();
+    let approved: Vec<_> = plans.iter().filter(|(line, _)| is_its(line)).collect();
+    let is_about = |entry: &&AuditEntry| {
+        entry.namespace == HOME && application_of(&entry.name).is_none_or(|one| one == application)
+    };
+    for entry in of_operations(sim).iter().filter(is_about) {
         let plan = approved.iter().find(|(line, _)| line.operation == entry.operation_id);
         let is_of = |plan: &KeptPlan| plan.plan.tasks.iter().any(|task| task.key() == entry.key());
         ensure(plan.is_some_and(|(_, plan)| is_of(plan)), || format!("nobody has approved that: {entry:?}"))?;
@@ -199,7 +210,7 @@ pub fn only_what_was_approved(sim: &SimCluster, writes: &[Write], plans: &[(Kept
     let has_content = |write: &&Write| {
         matches!(write.verb, Verb::Apply | Verb::Put)
             && write.key.namespace == HOME
-            && application_of(&write.key.name).is_some()
+            && application_of(&write.key.name) == Some(application)
     };
     for write in writes.iter().filter(has_content) {
         let Some(after) = &write.after else { continue };
@@ -215,6 +226,15 @@ pub fn only_what_was_approved(sim: &SimCluster, writes: &[Write], plans: &[(Kept
         })?;
     }
     Ok(())
+}
+
+/// No plan is carried out that nobody has approved who may.
+pub fn by_those_who_may(plans: &[(KeptLine, KeptPlan)], needing: Needing) -> Kept {
+    let is_taken = |line: &&KeptLine| line.application == needing.name && line.operation.is_some();
+    plans.iter().map(|(line, _)| line).filter(is_taken).try_for_each(|line| {
+        let is_met = line.approvals.iter().any(|given| needing.allows(&line.by, &given.by));
+        ensure(is_met, || format!("nobody has approved this who may by {needing:?}: {line:?}"))
+    })
 }
 
 /// Whether all of a manifest is in an object as it says.

@@ -167,9 +167,9 @@ impl World {
         Ok((Arc::new(store), Arc::new(sets)))
     }
 
-    /// One where plans can be kept.
-    pub fn keeping_plans() -> Self {
-        let world = Self { keeps_plans: true, ..Self::new(1, 0.0) };
+    /// The same, where plans can be kept.
+    pub fn keeping_plans(self) -> Self {
+        let world = Self { keeps_plans: true, ..self };
         let state = StateDir::resolve(Some(&world.folder.path().join("state"))).unwrap();
         // That makes the key of the state directory, which is no matter of virtual time.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

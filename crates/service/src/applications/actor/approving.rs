@@ -169,7 +169,7 @@ impl AppState {
                 self.approving.waiting = Some(*waiting);
             }
             Looked::Not(Unplanned::Wrong(why)) if running::placed(&self.application).is_none() => {
-                operation::take_in(&mut self.application, Progress::refused(why, now));
+                self.refuse(why);
             }
             Looked::Not(Unplanned::Wrong(why) | Unplanned::Later(why)) => {
                 self.approving.trouble = Some((why, now + AGAIN_AFTER));

@@ -13,6 +13,7 @@ use tidegate_model::argo::OperationRequest;
 use tidegate_model::{IfTaken, OperationId};
 
 use super::AppState;
+use crate::applications::announce_refusal;
 use crate::applications::carrying;
 use crate::applications::messages::{AppMessage, ByPlan};
 use crate::applications::pushed::tell_moved;
@@ -104,11 +105,18 @@ impl AppState {
                 operation::set_revisions(&mut self.application, &revisions);
             }
             Err(message) => {
-                let refused = Progress::refused(message, self.now());
-                operation::take_in(&mut self.application, refused);
+                self.refuse(message);
                 self.ask(Level::Latest);
             }
         }
+    }
+
+    /// The operation that is asked for ends before it began. Nothing but its state, and an Event, tells of that.
+    pub(super) fn refuse(&mut self, why: String) {
+        let refused = Progress::refused(why.clone(), self.now());
+        operation::take_in(&mut self.application, refused);
+        let (shared, application) = (Arc::clone(&self.shared), self.application.clone());
+        self.tasks.spawn(async move { announce_refusal(&shared, &application, &why).await });
     }
 
     pub(super) fn moved(&mut self, id: OperationId, progress: Progress) {

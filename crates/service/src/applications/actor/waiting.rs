@@ -55,7 +55,7 @@ impl AppState {
                 self.shared.turns.awaited(&self.application).or_else(needed)
             }
             None => cycle
-                .map(|cycle| format!("its dependencies make a cycle: {cycle}"))
+                .map(|cycle| format!("the cycle of its dependencies to be broken: {cycle}"))
                 .or_else(|| self.not_ready()),
         });
         // What is planned for it counts when it could begin.

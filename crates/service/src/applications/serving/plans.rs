@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_application::approval::{Author, waiting_plan};
+use tidegate_application::approval::{Author, plan_of, waiting_plan};
 use tidegate_application::operation;
 use tidegate_executor::effects::Mask;
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock};
@@ -196,16 +196,21 @@ impl Serving {
 
     fn plan_line(&self, line: &KeptLine) -> PlanLine {
         let application = self.application(&AppKey::named(&line.application));
+        let hash = line.hash.to_string();
         let waiting = application.as_deref().and_then(waiting_plan);
+        let asked = application.as_deref().and_then(|one| one.operation.as_ref()).and_then(plan_of);
+        let policy = application.as_deref().and_then(|one| self.shared.approvals(one).ok());
+        let missing = || policy.as_ref()?.missing(Author::named(&line.by), &line.approvals);
         let state = match line.operation {
             Some(_) => PlanState::Taken,
-            None if waiting == Some(line.hash.to_string().as_str()) => PlanState::Waiting,
+            None if waiting == Some(hash.as_str()) => PlanState::Waiting,
+            // All is approved that has to be, and its operation is about to begin.
+            None if asked == Some(hash.as_str()) && missing().is_none() => PlanState::Taken,
             None if line.is_by_itself => PlanState::Replaced,
             None => PlanState::Kept,
         };
-        let policy = application.and_then(|application| self.shared.approvals(&application).ok());
-        let needs = policy.filter(|_| matches!(state, PlanState::Waiting | PlanState::Kept));
-        let needs = needs.and_then(|policy| policy.missing(Author::named(&line.by), &line.approvals));
+        let is_open = matches!(state, PlanState::Waiting | PlanState::Kept);
+        let needs = is_open.then(missing).flatten();
         PlanLine::new(line, state, needs)
     }
 }

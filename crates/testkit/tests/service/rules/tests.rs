@@ -125,7 +125,37 @@ fn what_nobody_has_approved_is_found() {
             after: Some(written.clone()),
             beside: BTreeSet::new(),
         };
-        let found = only_what_was_approved(&sim, &[write], &[(line(approved), plan.clone())]);
+        let plans = [(line(approved), plan.clone())];
+        let found = only_what_was_approved(&sim, std::slice::from_ref(&write), &plans, ALONE);
         assert_eq!(found.is_ok(), is_kept, "approved at {approved:?}: {found:?}");
+        assert!(only_what_was_approved(&sim, &[write], &plans, BASE).is_ok(), "that is another one");
+    }
+}
+
+#[test]
+fn an_approval_by_somebody_who_may_not_is_found() {
+    let sim = SimCluster::in_memory(SimConfig::default(), Clock::wall(|| START));
+    let plan = kept_plan(&sim);
+    let hash = plan.hash().to_string();
+    for (said, author, by, is_kept) in [
+        (None, "ann", &["ann"][..], true),
+        (None, "ann", &[], false),
+        (Some("others"), "ann", &["ann"], false),
+        (Some("others"), "ann", &["ann", "cid"], true),
+        (Some("others"), SyncRequest::AUTOMATED, &["ann"], true),
+        (Some("others"), "", &["ann"], false),
+        (Some("ben, others"), "ann", &["cid"], false),
+        (Some("ben, others"), "ben", &["ben"], false),
+        (Some("ben, cid"), "cid", &["cid"], true),
+    ] {
+        let given: Vec<_> = by.iter().map(|by| json!({"by": by, "reason": "", "at": at(1)})).collect();
+        let line = json!({
+            "hash": hash, "application": "alone", "revision": "c", "destination": "simulated", "madeAt": START,
+            "by": author, "actions": {}, "approvals": given, "sealed": hash, "operation": uuid::Uuid::nil(),
+        });
+        let plans = [(serde_json::from_value(line).unwrap(), plan.clone())];
+        let found = by_those_who_may(&plans, Needing { name: ALONE, said });
+        assert_eq!(found.is_ok(), is_kept, "{said:?}: {found:?}");
+        assert!(by_those_who_may(&plans, Needing { name: BASE, said }).is_ok());
     }
 }

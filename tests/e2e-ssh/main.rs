@@ -1,0 +1,67 @@
+//! `tidegate serve` with a repository that is reached by SSH: the real `ssh`, and a real sshd on loopback with keys of its own. What
+//! it was asked is read from its own log and from the program that it runs.
+//!
+//! Without an OpenSSH server the tests are reported as ignored, each by its name; `TIDEGATE_REQUIRE_SSHD=1` makes them fail.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests stop at the first surprise"
+)]
+
+#[path = "../e2e/bench.rs"]
+#[allow(dead_code, reason = "shared with the tests of the command")]
+mod bench;
+
+mod repositories;
+mod sshd;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A test and its name.
+type Test = (&'static str, fn());
+
+/// A list of tests from the paths of functions.
+macro_rules! tests {
+    ($($path:path),* $(,)?) => {
+        [$((stringify!($path), $path as fn())),*]
+    };
+}
+
+const REQUIRED: &str = "TIDEGATE_REQUIRE_SSHD";
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let missing = sshd::missing();
+    let is_required = std::env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
+    if let Some(missing) = &missing {
+        eprintln!("SKIPPED: the tests of repositories by SSH. {missing}");
+    }
+    let trial = |(name, test): Test| {
+        let why = missing.clone().unwrap_or_default();
+        let (is_absent, name) = (missing.is_some(), name.to_owned());
+        let shown = if is_absent && !is_required { format!("{name} (no sshd)") } else { name };
+        Trial::test(shown, move || if is_absent { Err(Failed::from(why)) } else { passed(test) })
+            .with_ignored_flag(is_absent && !is_required)
+    };
+    libtest_mimic::run(&arguments, tests().into_iter().map(trial).collect()).exit_code()
+}
+
+fn passed(test: fn()) -> Result<(), Failed> {
+    test();
+    Ok(())
+}
+
+fn tests() -> Vec<Test> {
+    tests![
+        repositories::a_push_is_synced_whatever_the_server_knows_of_protocols,
+        repositories::another_host_or_an_unknown_one_is_refused_and_nothing_is_applied,
+        repositories::a_key_that_the_server_does_not_know_is_named_by_its_secret,
+    ]
+    .to_vec()
+}
