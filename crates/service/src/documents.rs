@@ -9,6 +9,7 @@ pub mod filter;
 pub mod output;
 pub mod plan;
 pub mod record;
+pub mod runs;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,9 +2,9 @@
 //! programs, and as a page for people that needs nothing else.
 
 mod logs;
-mod markup;
+pub(super) mod markup;
 mod objects;
-mod page;
+pub(super) mod page;
 mod picture;
 mod story;
 mod telling;
