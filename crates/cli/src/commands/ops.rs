@@ -144,7 +144,8 @@ fn show_operation(
     match output {
         Format::Text => printer.out(&operation::show(operation, &logs, printer.width()))?,
         format => {
-            let document = OperationDocument { operation, logs: Some(logs), at_work: explanation.at_work };
+            let logs = Some(logs).filter(|_| operation.retry_count > 0);
+            let document = OperationDocument { operation, logs, at_work: explanation.at_work };
             printer.value(&document, format)?;
         }
     }
