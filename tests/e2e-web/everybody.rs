@@ -12,12 +12,15 @@ use crate::service::{Different, OPERATOR, Service};
 /// Each view of a service whose Applications are synced.
 fn views(service: &Service) -> Vec<String> {
     let backend = service.newest("backend");
+    let runs =
+        service.until("/api/v1/runs?applicationSet=shops", |found| found["items"][0]["end"] == "Completed");
     vec![
         "/".to_owned(),
         "/applicationsets".to_owned(),
         "/operations".to_owned(),
         "/applications/argocd/backend".to_owned(),
         "/applicationsets/argocd/shops".to_owned(),
+        format!("/applicationsets/argocd/shops/runs/{}", runs["items"][0]["id"].as_str().unwrap()),
         format!("/operations/{backend}"),
     ]
 }
@@ -33,6 +36,9 @@ fn open(browser: &Browser, view: &str) {
         "/operations" => "document.querySelectorAll('tbody tr').length > 10",
         _ if view.starts_with("/applications/") => {
             "document.querySelectorAll('.phase').length === 3 && document.querySelector('#differs + div p') && document.querySelector('#history')"
+        }
+        _ if view.contains("/runs/") => {
+            "document.querySelectorAll('.step').length === 3 && document.querySelectorAll('.facts tr').length > 20"
         }
         _ if view.starts_with("/applicationsets/") => "document.querySelectorAll('.step').length === 3",
         _ => "document.querySelector('.timeline') && document.querySelector('.facts')",

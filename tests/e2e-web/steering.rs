@@ -226,6 +226,31 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     let skipped = members.iter().find(|one| one["application"] == "prod-cart").unwrap();
     assert!(skipped["message"].as_str().unwrap().contains("moved to another cluster"), "{skipped:#}");
     assert!(skipped["operation"].is_null(), "it was never synced: {skipped:#}");
+    // All of that is in its record, which has an address.
+    browser.click("#runs ~ div a");
+    browser.until("document.querySelector('h1').textContent === 'Rollout of shops'");
+    browser.until("/^\\/applicationsets\\/argocd\\/shops\\/runs\\/[0-9a-f-]{36}$/.test(location.pathname)");
+    let rows = |id: &str| {
+        format!(
+            "[...document.querySelectorAll('#{id} + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|')).join()"
+        )
+    };
+    let decided = "ann|approves step 1|–,ann|holds it|lunch,ann|lets it go on|–,ann|skips prod-cart|moved to another cluster,ann|approves step 3|–";
+    browser.until(&format!("{} === '{decided}'", rows("decisions")));
+    browser.until(&format!("{}.includes('|the rollout|held by ann: lunch')", rows("waits")));
+    let ended = "[...document.querySelectorAll('.step h3 .badge')].map((one) => one.textContent).join() === '✓Passed,✓Passed,✓Passed'";
+    browser.until(ended);
+    browser.until(&format!("{tile}.querySelector('.badge').textContent === '»Skipped' && !document.querySelector('main button:not([data-do=facts])')"));
+    browser.until("document.querySelector('.facts').textContent.includes('ann skips prod-cart: moved to another cluster')");
+    browser.run("location.reload()");
+    browser.until(ended);
+    browser.until(&format!("{} === '{decided}'", rows("decisions")));
+    browser.until("document.querySelectorAll('a[download]').length === 2");
+    let fetched = browser.run_async(
+        "fetch(document.querySelector('a[download]').href).then(async (one) => done([await one.text(), one.headers.get('content-disposition')]))",
+    );
+    assert!(fetched[0].as_str().unwrap().contains("ann skips prod-cart: moved to another cluster"));
+    assert!(fetched[1].as_str().unwrap().starts_with("attachment; filename=\"rollout-"), "{fetched}");
     browser.is_clean();
     service.end();
 }
@@ -248,9 +273,21 @@ pub fn a_set_is_deleted_in_its_order() {
     );
     browser
         .until("!document.querySelector('.step[aria-current]') && !document.querySelector('.tile button')");
-    // It may have gone between two questions, once.
+    // It may have gone between two looks, once: each asks for the set, and for where it stands.
     let complaints = browser.complaints();
-    assert!(complaints.len() <= 1, "{complaints:#?}");
+    assert!(complaints.len() <= 2, "{complaints:#?}");
+    // Whoever comes later finds what was recorded of it.
+    browser.open("/applicationsets/argocd/shops");
+    browser.await_text("argocd/shops is gone.");
+    browser.until("[...document.querySelectorAll('#runs ~ div tbody tr')].map((row) => row.children[1].textContent + row.children[6].textContent).join().startsWith('Deletionann,Rollout')");
+    browser.click("#runs ~ div a");
+    browser.until("document.querySelector('h1').textContent === 'Deletion of shops'");
+    browser.until("[...document.querySelectorAll('.step h3')].map((one) => one.textContent.replace(/[^0-9]/g, '')).join('') === '321'");
+    browser.until("[...document.querySelectorAll('.tile .badge')].every((one) => one.textContent === '✓Gone') && document.querySelectorAll('.tile').length === 12");
+    browser.open("/applicationsets/argocd/shops/runs/01a1fdbf-da23-70f8-b7a6-18e4810d225a");
+    browser.await_text(
+        "There is no rollout and no deletion 01a1fdbf-da23-70f8-b7a6-18e4810d225a of argocd/shops",
+    );
     // Who has deleted the set has deleted its Applications.
     let by_ann = service.get("/api/v1/operations?by=ann&limit=500");
     let deleted = by_ann["items"].as_array().unwrap();

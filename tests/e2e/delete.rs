@@ -108,6 +108,21 @@ fn an_application_goes_in_the_reverse_of_its_sync() {
     assert!(ran.out.contains("successfully deleted"), "{}", ran.out);
     assert_eq!(writes(&bench, before), IN_ORDER);
     assert_eq!(names(&bench), ["kept", "report"]);
+    // Afterwards it is told which of them went when.
+    let shown = bench.run(&["ops", "show", "a"]).expect_code(0).out;
+    assert!(
+        shown.contains("foreground; what was made in wave 2 goes first, what was made in wave -1 last"),
+        "{shown}"
+    );
+    let rows = |phase: &str| -> Vec<Vec<String>> {
+        let rows = shown.lines().filter(|line| line.starts_with(phase) && line.contains("Passed"));
+        rows.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+    };
+    let told: Vec<String> = rows("Sync").iter().map(|row| row[1..6].join(" ")).collect();
+    let waves =
+        ["-1 objects of wave 2", "0 objects of wave 1", "1 objects of wave 0", "2 objects of wave -1"];
+    assert_eq!(told, waves, "{shown}");
+    assert_eq!(rows("PreDelete")[0][2], "hooks", "{shown}");
     let operation = bench.json(&["ops", "show", "a", "-o", "json"]);
     assert_eq!((&operation["phase"], &operation["deletion"]), (&"Succeeded".into(), &"foreground".into()));
     let log = bench.run(&["ops", "log", "a"]).expect_code(0).out;

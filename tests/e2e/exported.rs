@@ -202,3 +202,35 @@ fn of_one_that_was_compacted_its_line_is_exported_and_it_is_said() {
     let log = bench.run(&["ops", "log", id]).expect_code(1);
     assert!(log.err.contains("--history") && !log.err.contains("try again"), "{}", log.err);
 }
+
+/// A hook that fails in both attempts.
+const FAILS_TWICE: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: migrate
+  annotations:
+    argocd.argoproj.io/hook: PreSync
+    sim.tidegate.dev/outcome: fail
+    sim.tidegate.dev/logs: relation does not exist
+spec:
+  backoffLimit: 0
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}
+";
+
+#[test]
+fn the_logs_of_failed_hooks_are_shown_of_every_attempt() {
+    let bench = Bench::new();
+    bench.write("bad.yaml", FAILS_TWICE);
+    let sync = ["sync", "bad.yaml", "--app", "bad", "--sim", "--retry", "1", "--retry-backoff", "10ms"];
+    bench.run(&sync).expect_code(1);
+    let shown = bench.run(&["ops", "show", "bad"]).expect_code(0).out;
+    for attempt in ["migrate, attempt 1, pod migrate-", "migrate, attempt 2, pod migrate-"] {
+        assert!(shown.contains(attempt), "{attempt}: {shown}");
+    }
+    assert_eq!(shown.matches("relation does not exist").count(), 2, "{shown}");
+    let document = bench.json(&["ops", "show", "bad", "-o", "json"]);
+    let attempts: Vec<_> =
+        document["logs"].as_array().unwrap().iter().map(|log| log["attempt"].as_u64()).collect();
+    assert_eq!((attempts, document["hookLogs"].as_array().unwrap().len()), (vec![Some(1), Some(2)], 1));
+}

@@ -49,6 +49,7 @@ mod reading;
 mod remote;
 mod removal;
 mod rendering;
+mod runs;
 mod schema;
 mod secrets;
 mod serve;

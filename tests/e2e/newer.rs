@@ -141,7 +141,13 @@ fn what_is_of_a_set_is_no_operation() {
         set: Some("argocd/a".to_owned()),
         started_at: Timestamp::from_millis(0),
         finished_at: None,
-        details: Details { end: None, paused: false, message: "0 of 0 are gone".to_owned(), members: (0, 0) },
+        details: Details {
+            end: None,
+            paused: false,
+            message: "0 of 0 are gone".to_owned(),
+            members: (0, 0),
+            by: "ann".to_owned(),
+        },
     };
     newer(&bench).append_all(vec![AppendOf::new(id, 1, facts, summary)]).unwrap();
 

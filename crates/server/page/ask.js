@@ -82,6 +82,7 @@ export const at = {
   set: (namespace, name) => `/api/v1/applicationsets/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
   plan: (hash) => `/api/v1/plans/${encodeURIComponent(hash)}`,
   operation: (id) => `/api/v1/operations/${encodeURIComponent(id)}`,
+  run: (id) => `/api/v1/runs/${encodeURIComponent(id)}`,
 };
 
 // A path with a query, without what is empty.

@@ -135,11 +135,12 @@ export function notice(text) {
   place.hidden = !text;
 }
 
-// The path of an Application, ApplicationSet or operation.
+// The path of an Application, ApplicationSet, operation, or rollout or deletion.
 export const paths = {
   application: (namespace, name) => `/applications/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
   set: (namespace, name) => `/applicationsets/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
   operation: (id) => `/operations/${encodeURIComponent(id)}`,
+  run: (namespace, name, id) => `${paths.set(namespace, name)}/runs/${encodeURIComponent(id)}`,
 };
 
 // Runs something soon, and once for many calls; never twice at once. `now` does not wait.

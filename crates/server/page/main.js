@@ -10,6 +10,7 @@ import { showOperations } from "./operations.js";
 import { showApplication } from "./application.js";
 import { showOperation } from "./operation.js";
 import { showRollout } from "./rollout.js";
+import { showRun } from "./run.js";
 
 const VIEWS = [
   [/^\/$/, showFleet, "Applications"],
@@ -17,6 +18,7 @@ const VIEWS = [
   [/^\/operations$/, showOperations, "Operations"],
   [/^\/applications\/([^/]+)\/([^/]+)$/, showApplication, "Application"],
   [/^\/applicationsets\/([^/]+)\/([^/]+)$/, showRollout, "ApplicationSet"],
+  [/^\/applicationsets\/([^/]+)\/([^/]+)\/runs\/([^/]+)$/, showRun, "Rollout or deletion"],
   [/^\/operations\/([^/]+)$/, showOperation, "Operation"],
 ];
 

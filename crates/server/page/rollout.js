@@ -3,6 +3,7 @@
 import { all, at, look, query } from "./ask.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
+import { runsOf } from "./runs.js";
 import { memberActions, setActions } from "./steer.js";
 import { badge, between, count, long, short, terms, time, tone } from "./words.js";
 
@@ -25,7 +26,8 @@ export function showRollout(main, namespace, name) {
   const steps = h("section", { "aria-labelledby": "steps" });
   const refused = h("div");
   const preview = previewOf(path, abort);
-  fill(main, head, steps, refused, preview);
+  const runs = runsOf(namespace, name, abort.signal);
+  fill(main, head, steps, refused, runs.element, preview);
   let [set, told, isGone] = [null, null, false];
 
   // It is gone. What was shown last stays, as it has ended: it says in which order all went.
@@ -35,6 +37,7 @@ export function showRollout(main, namespace, name) {
     preview.hidden = true;
     refill(head, h("h1", null, name), h("p.lead", { role: "status" }, `${namespace}/${name} is gone.`));
     refill(refused);
+    runs.load();
     try {
       const known = await all("/api/v1/applications", APPLICATIONS_MAX, abort.signal);
       if (isGone) refill(steps, endOf(told, namespace, new Set(known.filter((one) => one.namespace === namespace).map((one) => one.name)), path));
@@ -59,13 +62,18 @@ export function showRollout(main, namespace, name) {
       refill(head, headOf(set, told, path));
       refill(steps, stepsOf(told, namespace, path));
       refill(refused, refusedOf(told, namespace));
+      runs.load();
       const now = head.querySelector(".lead")?.textContent;
       if (before && before !== now) say(now);
     } catch (problem) {
       if (problem.name === "AbortError") return;
       if (problem.status === 404 && set) return gone();
       if (set) return say(problem.words ?? String(problem));
-      fill(main, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+      // One that is gone has left what was recorded of it.
+      await runs.load();
+      const words = problem.status === 404 && !runs.isEmpty ? h("p.lead", { role: "status" }, `${namespace}/${name} is gone.`)
+        : h("p.problem", { role: "alert" }, problem.words ?? String(problem));
+      fill(main, h("h1", null, name), words, runs.isEmpty ? null : runs.element);
     }
     return undefined;
   }
@@ -121,8 +129,8 @@ function headOf(set, told, path) {
   ];
 }
 
-// The steps from left to right, in the order in which they come.
-function stepsOf(told, namespace, path) {
+// The steps from left to right, in the order in which they come. Without a `path` nothing can be done about them.
+export function stepsOf(told, namespace, path) {
   const { isDeleting, shown } = shownOf(told);
   if (!shown) return [];
   const of = (number) => shown.members.filter((one) => one.step === String(number));
@@ -201,7 +209,7 @@ function tiles(members, told, namespace, path) {
       h("p.line", { title: member.message }, member.message),
       member.targetRevisions?.length > 0 ? h("small", null, `to ${member.targetRevisions.map(short).join(", ")}`) : null,
       member.operation ? h("small", null, " ", link(paths.operation(member.operation), "operation", h("span.unseen", null, ` of ${member.application}`))) : null,
-      memberActions(told, member, path)))),
+      path ? memberActions(told, member, path) : null))),
     members.length > TILES_MAX ? h("p.quiet", null, `and ${count(members.length - TILES_MAX, "other")}`) : null,
   ];
 }

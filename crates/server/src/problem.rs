@@ -146,6 +146,7 @@ impl From<ServiceError> for Problem {
             )
             | ServiceError::Log(LogError::UnknownStream { .. })
             | ServiceError::UnknownOperation { .. }
+            | ServiceError::UnknownRun { .. }
             | ServiceError::UnknownPlan { .. } => Code::NotFound,
             ServiceError::NotAllowed { .. } => Code::Forbidden,
             ServiceError::Engine(EngineError::Log(LogError::Compacted { .. }))

@@ -6,6 +6,7 @@ mod events;
 mod operations;
 mod output;
 mod plans;
+mod runs;
 mod session;
 mod sign_in;
 
@@ -48,6 +49,7 @@ pub(crate) fn routes() -> Vec<Route> {
         applications::routes(),
         plans::routes(),
         applicationsets::routes(),
+        runs::routes(),
         operations::routes(),
         output::routes(),
         events::routes(),

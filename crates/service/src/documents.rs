@@ -9,6 +9,7 @@ pub mod filter;
 pub mod output;
 pub mod plan;
 pub mod record;
+pub mod runs;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,10 @@ pub struct OperationDocument<'a> {
     /// Its fields are those of the document.
     #[serde(flatten)]
     pub operation: &'a OperationView,
+    /// What the containers of failed hooks wrote last, in every attempt; `None` where there was one, and where only how it stands is
+    /// told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logs: Option<Vec<record::AttemptLog>>,
     /// `None` where that cannot be told.
     pub at_work: Option<bool>,
 }

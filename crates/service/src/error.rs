@@ -63,6 +63,22 @@ pub enum ServiceError {
         /// The operations.
         matches: Vec<String>,
     },
+    /// No rollout and no deletion has this id, prefix or ApplicationSet.
+    #[error(
+        "no rollout and no deletion is named {text:?}: the oldest are not kept; `tidegate appset runs` shows those there are"
+    )]
+    UnknownRun {
+        /// What was asked for.
+        text: String,
+    },
+    /// More than one rollout or deletion is meant.
+    #[error("{text:?} means {} rollouts or deletions: {}; write more of the id", matches.len(), matches.join(", "))]
+    AmbiguousRun {
+        /// What was asked for.
+        text: String,
+        /// They, with their ApplicationSets.
+        matches: Vec<String>,
+    },
     /// The state of things does not allow it.
     #[error("{message}")]
     Refused {
@@ -213,6 +229,8 @@ impl ServiceError {
             | Self::UnknownOperation { .. }
             | Self::UnknownPlan { .. }
             | Self::AmbiguousOperation { .. }
+            | Self::UnknownRun { .. }
+            | Self::AmbiguousRun { .. }
             | Self::Engine(EngineError::Unknown { .. })
             | Self::Log(LogError::UnknownStream { .. }) => Kind::BadInput,
             Self::Engine(EngineError::ShuttingDown) => Kind::NotFinished,

@@ -35,6 +35,7 @@ pub mod plans;
 pub mod queries;
 pub mod reach;
 pub mod route;
+pub mod runs;
 pub mod session;
 pub mod sets;
 pub mod simulated;

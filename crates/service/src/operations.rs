@@ -151,8 +151,7 @@ pub fn find(candidates: Vec<Listed>, text: &str, state_dir: &StateDir) -> Result
     match <[Listed; 1]>::try_from(candidates) {
         Ok([Listed { operation, unknown_kind: Some(kind), .. }]) if is_of_a_set(&kind) => {
             Err(ServiceError::refused(format!(
-                "{operation} is a {kind} of an ApplicationSet and no operation; ask for the set, or for an operation of one \
-                 of its Applications"
+                "{operation} is a {kind} of an ApplicationSet and no operation; `tidegate appset show-run {operation}` shows it"
             )))
         }
         Ok([Listed { operation, unknown_kind: Some(kind), .. }]) => Err(ServiceError::refused(format!(

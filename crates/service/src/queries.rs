@@ -1,6 +1,8 @@
 //! Answers questions about operations and takes wishes for them: for the control socket where an engine is at work,
 //! straight from the log where none is.
 
+mod runs;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -199,6 +201,9 @@ impl Queries {
             Request::Events { operation, after, wait } => {
                 self.events(operation, after, wait).await.map(Reply::Events)
             }
+            Request::Runs { set } => self.runs(set).await.map(Reply::Runs),
+            Request::FindRuns { text } => self.find_runs(text).await.map(Reply::Runs),
+            Request::Run { id } => self.run(id).await.map(|run| Reply::Run(Box::new(run))),
             Request::Output { .. } => {
                 Err(ServiceError::refused("the output of hooks is told to those who go on listening"))
             }

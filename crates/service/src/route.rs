@@ -6,11 +6,13 @@ use tidegate_oplog::{Log, LogError, is_held};
 
 use crate::control::client::{self, Asked};
 use crate::control::protocol::{Reply, Request};
+use crate::documents::runs::{Run, RunLine};
 use crate::error::ServiceError;
 use crate::log;
 use crate::notices::Notices;
 use crate::operations::{self, Listed};
 use crate::queries::Queries;
+use crate::runs;
 use crate::state_dir::StateDir;
 
 /// Who answers for a state directory now.
@@ -173,6 +175,43 @@ pub async fn find(state_dir: &StateDir, notices: &dyn Notices, text: &str) -> Re
     Ok(operations::find(candidates, text, state_dir)?.known()?)
 }
 
+/// Rollouts and ordered deletions of an ApplicationSet, or of all, oldest first.
+pub async fn run_list(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    set: Option<&str>,
+) -> Result<Vec<RunLine>, ServiceError> {
+    run_lines(ask(state_dir, notices, Request::Runs { set: set.map(str::to_owned) }).await?)
+}
+
+fn run_lines(reply: Reply) -> Result<Vec<RunLine>, ServiceError> {
+    match reply {
+        Reply::Runs(lines) => Ok(lines),
+        // Nothing was ever begun here.
+        Reply::Operations(none) if none.is_empty() => Ok(Vec::new()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// The rollout or ordered deletion a person means, and everything that was recorded about it.
+pub async fn run(state_dir: &StateDir, notices: &dyn Notices, text: &str) -> Result<Run, ServiceError> {
+    let find = Request::FindRuns { text: text.to_owned() };
+    let (candidates, queries) = match look(state_dir, notices, &find).await? {
+        Looked::Process(reply) => (run_lines(accept(reply)?)?, None),
+        Looked::Queries(queries) => (run_lines(queries.answer(find).await?)?, Some(queries)),
+        Looked::Nothing => (Vec::new(), None),
+    };
+    let request = Request::Run { id: runs::find(candidates, text)?.id };
+    let reply = match queries {
+        Some(queries) => queries.answer(request).await?,
+        None => ask(state_dir, notices, request).await?,
+    };
+    match reply {
+        Reply::Run(run) => Ok(*run),
+        other => Err(unexpected(&other)),
+    }
+}
+
 /// An answer to another question.
 pub fn unexpected(reply: &Reply) -> ServiceError {
     let what = match reply {
@@ -180,6 +219,8 @@ pub fn unexpected(reply: &Reply) -> ServiceError {
         Reply::Operation(_) => "an operation",
         Reply::Facts { .. } => "facts",
         Reply::Events(_) => "events",
+        Reply::Runs(_) => "a list of rollouts and deletions",
+        Reply::Run(_) => "a rollout or a deletion",
         Reply::Output(_) => "the output of a hook",
         Reply::Applications { .. } => "applications",
         Reply::Differences { .. } => "differences",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::common::{Format, ServiceArgs};
+use super::runs::{ExportRunArgs, RunsArgs, ShowRunArgs};
 use super::sync::PlanFormat;
 use super::values;
 
@@ -49,6 +50,12 @@ pub enum AppsetCommand {
     Status(OneSetArgs),
     /// Why its progressive sync or deletion is where it is
     Explain(OneSetArgs),
+    /// List its rollouts and ordered deletions, past and present, or those of all sets; also of sets that are gone
+    Runs(RunsArgs),
+    /// Show one of them: its steps, what became of each Application, who decided what and why, and what it waited for
+    ShowRun(ShowRunArgs),
+    /// Write all that is known of one of them to a file, for an incident or a change request
+    ExportRun(ExportRunArgs),
     /// Let a step begin that waits for approval, or deletions be done that are held
     Approve(StepWishArgs),
     /// Hold its progressive sync or deletion: what is at work goes on, nothing more begins

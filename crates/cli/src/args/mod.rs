@@ -11,6 +11,7 @@ mod health;
 mod ignore;
 mod ops;
 mod providers;
+mod runs;
 mod sets;
 mod sync;
 mod tracking;
@@ -37,6 +38,7 @@ pub use ops::{
     EventsArgs, ExplainArgs, ExportArgs, ListArgs, OneArgs, OpsArgs, OpsCommand, PassOverArgs, RecordFormat,
     ResumeArgs, RetryTaskArgs, ScopeArgs, SimArgs, SimCommand,
 };
+pub use runs::{ExportRunArgs, RunsArgs, ShowRunArgs};
 pub use sets::SetsArgs;
 pub use sync::{
     ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,

@@ -249,11 +249,15 @@ pub struct ExportArgs {
 impl ExportArgs {
     /// How it is written.
     pub fn format(&self) -> RecordFormat {
-        let ending = self.output.as_deref().and_then(Path::extension);
-        let is_page =
-            ending.is_some_and(|is| is.eq_ignore_ascii_case("html") || is.eq_ignore_ascii_case("htm"));
-        self.format.unwrap_or(if is_page { RecordFormat::Html } else { RecordFormat::Json })
+        record_format(self.format, self.output.as_deref())
     }
+}
+
+/// How a record is written: as it is asked for, or else as the name of its file says.
+pub(super) fn record_format(asked: Option<RecordFormat>, file: Option<&Path>) -> RecordFormat {
+    let ending = file.and_then(Path::extension);
+    let is_page = ending.is_some_and(|is| is.eq_ignore_ascii_case("html") || is.eq_ignore_ascii_case("htm"));
+    asked.unwrap_or(if is_page { RecordFormat::Html } else { RecordFormat::Json })
 }
 
 /// How the record of an operation is written.

@@ -5,6 +5,7 @@ mod desk;
 mod files;
 mod generate;
 mod plan;
+mod runs;
 
 use tidegate_service::control::protocol::Request;
 use tidegate_service::sets::{SetExplanation, SetWish};
@@ -24,6 +25,9 @@ pub async fn run(command: AppsetCommand, printer: &Printer) -> Result<Ended, Cli
         AppsetCommand::Get(one) => get(&one, printer).await,
         AppsetCommand::Status(one) => status(&one, printer).await,
         AppsetCommand::Explain(one) => explain(&one, printer).await,
+        AppsetCommand::Runs(args) => runs::list(&args, printer).await,
+        AppsetCommand::ShowRun(args) => runs::show(&args, printer).await,
+        AppsetCommand::ExportRun(args) => runs::export(&args, printer).await,
         AppsetCommand::Approve(args) => {
             let asked = match args.deletions {
                 Some(token) => SetWish::ApproveDeletions { token },

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock};
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::Scope;
+use tidegate_lifecycle::operation::{OperationView, Scope};
 use tidegate_model::{OperationId, Override, StreamKind};
 use tidegate_oplog::{LogError, Retention, StreamName};
 use tidegate_service::clusters::{Approach, Clusters, Purpose};
 use tidegate_service::control::protocol::{Inspected, Reply, Request, Wish};
 use tidegate_service::documents::filter::Filter;
+use tidegate_service::documents::record::{AttemptLog, attempt_logs};
 use tidegate_service::documents::{OperationDocument, SummaryDocument};
 use tidegate_service::error::ServiceError;
 use tidegate_service::queries::{Ahead, Queries};
@@ -112,23 +113,39 @@ async fn show(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
     let question = |operation| Request::Inspect { operation };
     match route::ask_about(&state_dir, printer, &one.id, question).await? {
         Reply::Operation(inspected) => {
-            show_operation(&inspected, one.output, &state_dir, printer)?;
+            let logs = logs(&inspected.operation, &state_dir, printer).await;
+            show_operation((&inspected, logs), one.output, &state_dir, printer)?;
             Ok(Ended::Done)
         }
         other => Err(route::unexpected(&other).into()),
     }
 }
 
+/// What failed hooks wrote in every attempt. How it stands says it of the newest one alone, which is all of it where there was one.
+async fn logs(operation: &OperationView, state_dir: &StateDir, printer: &Printer) -> Vec<AttemptLog> {
+    if operation.retry_count == 0 {
+        let logs = operation.hook_logs.iter().cloned();
+        return logs.map(|log| AttemptLog { attempt: 1, log }).collect();
+    }
+    // The name of an application may mean another operation by now; an id does not.
+    match route::ask(state_dir, printer, Request::Facts { operation: operation.id }).await {
+        Ok(Reply::Facts { facts, .. }) => attempt_logs(&facts),
+        // What is damaged of it was told.
+        _ => Vec::new(),
+    }
+}
+
 fn show_operation(
-    Inspected { operation, explanation, kept }: &Inspected,
+    (Inspected { operation, explanation, kept }, logs): (&Inspected, Vec<AttemptLog>),
     output: Format,
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<(), CliError> {
     match output {
-        Format::Text => printer.out(&operation::show(operation, printer.width()))?,
+        Format::Text => printer.out(&operation::show(operation, &logs, printer.width()))?,
         format => {
-            let document = OperationDocument { operation, at_work: explanation.at_work };
+            let logs = Some(logs).filter(|_| operation.retry_count > 0);
+            let document = OperationDocument { operation, logs, at_work: explanation.at_work };
             printer.value(&document, format)?;
         }
     }

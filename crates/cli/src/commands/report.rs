@@ -57,7 +57,7 @@ pub fn report_all(
 
 /// This process has ended its work on it, and nobody else has begun.
 fn left_alone(operation: &OperationView) -> OperationDocument<'_> {
-    OperationDocument { operation, at_work: Some(false) }
+    OperationDocument { operation, logs: None, at_work: Some(false) }
 }
 
 fn worst(waited: &Waited) -> Ended {

@@ -14,6 +14,7 @@ pub mod operation;
 pub mod picture;
 pub mod plan;
 pub mod plans;
+pub mod runs;
 pub mod set;
 pub mod set_plan;
 pub mod standing;

@@ -1,9 +1,12 @@
 //! An operation for people: the result of a sync, `ops show`, `explain`, `ops list`.
 
+use std::collections::BTreeMap;
+
 use tidegate_lifecycle::operation::{HealthRulesView, HookLogView, OperationView, WaveView};
 use tidegate_model::{
-    OperationPhase, Override, ResourceResult, Severity, Timestamp, Warning, format_duration,
+    Cascade, OperationPhase, Override, Phase, ResourceResult, Severity, Timestamp, Warning, format_duration,
 };
+use tidegate_service::documents::record::AttemptLog;
 use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
 
 use super::table::table;
@@ -138,8 +141,8 @@ fn warnings_of_cluster(resources: &[ResourceResult]) -> Vec<String> {
     about.into_iter().map(words).collect()
 }
 
-/// Everything about an operation.
-pub fn show(operation: &OperationView, width: Option<u16>) -> Text {
+/// Everything about an operation, with what failed hooks wrote in each attempt.
+pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) -> Text {
     let mut text = Text::new();
     let mut field = |name: &str, style: Style, value: String| {
         text.add(Style::Dim, format!("{name:<10}"));
@@ -148,6 +151,9 @@ pub fn show(operation: &OperationView, width: Option<u16>) -> Text {
     };
     field("operation", Style::Plain, operation.id.to_string());
     field("app", Style::Bold, operation.app.clone());
+    if let Some(cascade) = operation.deletion {
+        field("deletion", Style::Plain, deletion(cascade, &operation.waves));
+    }
     field("phase", style_of(operation.phase), operation.phase.to_string());
     field("message", Style::Plain, operation.message.trim_end().to_owned());
     field("started", Style::Plain, operation.started_at.to_string());
@@ -165,15 +171,23 @@ pub fn show(operation: &OperationView, width: Option<u16>) -> Text {
     }
     if !operation.waves.is_empty() {
         text.end_line();
-        text.append(waves(&operation.waves, width));
+        text.append(match operation.deletion {
+            Some(_) => waves_of_deletion(&operation.waves, width),
+            None => waves(&operation.waves, width),
+        });
     }
     if !operation.resources.is_empty() {
         text.end_line();
         text.append(resources(&operation.resources, width));
     }
-    for log in &operation.hook_logs {
+    for AttemptLog { attempt, log } in logs {
         text.end_line();
-        text.append(hook_log(log));
+        text.append(hook_log(log, Some(*attempt).filter(|_| operation.retry_count > 0)));
+    }
+    // Where older facts are not kept any more, how it stands still says what was written last.
+    for log in operation.hook_logs.iter().filter(|_| logs.is_empty()) {
+        text.end_line();
+        text.append(hook_log(log, None));
     }
     let mut warnings = Text::new();
     add_warnings(&mut warnings, &operation.warnings, &operation.resources);
@@ -190,14 +204,53 @@ fn health_rules(rules: &HealthRulesView) -> String {
     format!("rules {}{}", rules.digest, rules.before.as_ref().map(changed).unwrap_or_default())
 }
 
+/// What becomes of the objects of an application that is deleted, and in which order they go.
+fn deletion(cascade: Cascade, waves: &[WaveView]) -> String {
+    let made = swapped(waves);
+    let order = match (cascade.deletes(), made.values().max().zip(made.values().min())) {
+        (false, _) => "; its objects stay".to_owned(),
+        (true, Some((first, last))) if first != last => {
+            format!("; what was made in wave {first} goes first, what was made in wave {last} last")
+        }
+        (true, _) => String::new(),
+    };
+    format!("{cascade}{order}")
+}
+
+/// In a deletion the objects go in the reverse order of their waves: which wave a sync has them in, by the one they go in.
+fn swapped(waves: &[WaveView]) -> BTreeMap<i64, i64> {
+    let of_objects = || waves.iter().filter(|wave| wave.phase == Phase::Sync).map(|wave| wave.wave);
+    let (mut ascending, mut descending): (Vec<i64>, Vec<i64>) =
+        (of_objects().collect(), of_objects().collect());
+    ascending.sort_unstable();
+    descending.sort_unstable_by(|one, other| other.cmp(one));
+    ascending.into_iter().zip(descending).collect()
+}
+
+fn waves_of_deletion(waves: &[WaveView], width: Option<u16>) -> Text {
+    let made = swapped(waves);
+    let rows = waves.iter().map(|wave| {
+        let what = match made.get(&wave.wave).filter(|_| wave.phase == Phase::Sync) {
+            Some(made) => format!("objects of wave {made}"),
+            None => "hooks".to_owned(),
+        };
+        let [phase, number, state, done, took] = wave_cells(wave);
+        [phase, number, what, state, done, took]
+    });
+    table(["PHASE", "WAVE", "WHAT", "STATE", "DONE", "TOOK"], rows, width)
+}
+
 /// What a container of a failed hook wrote last, line by line.
-fn hook_log(log: &HookLogView) -> Text {
+fn hook_log(log: &HookLogView, attempt: Option<u32>) -> Text {
     let mut text = Text::new();
     let name = match log.namespace.as_str() {
         "" => log.name.clone(),
         namespace => format!("{namespace}/{}", log.name),
     };
     text.add(Style::Bold, format!("log of hook {} {name}", log.kind));
+    if let Some(attempt) = attempt {
+        text.add(Style::Plain, format!(", attempt {attempt}"));
+    }
     text.add(Style::Dim, format!(", pod {}, container {}", log.pod, log.container));
     text.end_line();
     for line in log.text.lines() {
@@ -208,17 +261,18 @@ fn hook_log(log: &HookLogView) -> Text {
 }
 
 fn waves(waves: &[WaveView], width: Option<u16>) -> Text {
-    let rows = waves.iter().map(|wave| {
-        let took = wave.opened_at.zip(wave.passed_at).map(|(from, to)| format_duration(to.since(from)));
-        [
-            wave.phase.to_string(),
-            wave.wave.to_string(),
-            wave.state.clone(),
-            format!("{} of {}", wave.done, wave.tasks),
-            took.unwrap_or_default(),
-        ]
-    });
-    table(["PHASE", "WAVE", "STATE", "DONE", "TOOK"], rows, width)
+    table(["PHASE", "WAVE", "STATE", "DONE", "TOOK"], waves.iter().map(wave_cells), width)
+}
+
+fn wave_cells(wave: &WaveView) -> [String; 5] {
+    let took = wave.opened_at.zip(wave.passed_at).map(|(from, to)| format_duration(to.since(from)));
+    [
+        wave.phase.to_string(),
+        wave.wave.to_string(),
+        wave.state.clone(),
+        format!("{} of {}", wave.done, wave.tasks),
+        took.unwrap_or_default(),
+    ]
 }
 
 /// One screen: the sentence, and everything that is awaited.

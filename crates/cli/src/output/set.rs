@@ -116,7 +116,8 @@ pub fn status(explanation: &SetExplanation, width: Option<u16>) -> Text {
     text
 }
 
-fn progress(view: &RolloutView, width: Option<u16>) -> Text {
+/// A rollout step by step.
+pub fn progress(view: &RolloutView, width: Option<u16>) -> Text {
     let heads = ["STEP", "SELECTS", "HEALTHY", "AT ONCE", "BEHIND", "STATUS"];
     let rows = (1_u32..).zip(&view.steps).map(|(number, step)| {
         let of_step = || view.members.iter().filter(|member| member.step == number.to_string());
@@ -176,7 +177,8 @@ fn step_status(status: StepStatus) -> &'static str {
     }
 }
 
-fn deletion(view: &TeardownView, width: Option<u16>) -> Text {
+/// A deletion step by step.
+pub fn deletion(view: &TeardownView, width: Option<u16>) -> Text {
     let mut text = heading("Deletion", &view.message, view.paused.as_deref());
     let heads = ["STEP", "SELECTS", "GONE", "AT ONCE"];
     let steps = view.steps.iter().filter(|step| step.step.is_some() || step.members > 0);
@@ -262,7 +264,8 @@ fn wrong(set: &ApplicationSet) -> Option<String> {
     condition(set, "ErrorOccurred").filter(|one| one.status == "True").map(|one| one.message.clone())
 }
 
-fn short(revision: &str) -> String {
+/// A commit by its first digits.
+pub fn short(revision: &str) -> String {
     let is_commit = revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_commit { revision.chars().take(SHORT).collect() } else { revision.to_owned() }
 }

@@ -9,6 +9,9 @@ use super::status::MemberStatus;
 use super::view::message;
 use crate::fleet::count;
 
+/// So many revisions are named in a list, where each Application may have its own.
+const REVISIONS_MAX: usize = 5;
+
 impl LogRecord for Fact {
     type Earlier = Self;
 
@@ -81,6 +84,28 @@ pub struct Details {
     pub steps: (u32, u32),
     /// Members that are Healthy, and members that a step selects.
     pub members: (u32, u32),
+    /// Who asked for it; empty where it is not known.
+    pub by: String,
+    /// What its members are brought to, each revision once; of many the first few. Empty where it is not known.
+    pub revisions: Vec<String>,
+}
+
+/// As programs wrote it that did not keep who asked and for what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailsOfKind1 {
+    targets: Digest,
+    end: Option<End>,
+    paused: bool,
+    message: String,
+    steps: (u32, u32),
+    members: (u32, u32),
+}
+
+impl From<DetailsOfKind1> for Details {
+    fn from(earlier: DetailsOfKind1) -> Self {
+        let DetailsOfKind1 { targets, end, paused, message, steps, members } = earlier;
+        Self { targets, end, paused, message, steps, members, by: String::new(), revisions: Vec::new() }
+    }
 }
 
 impl Details {
@@ -88,6 +113,13 @@ impl Details {
     pub fn of(state: &State) -> Option<Self> {
         let rollout = state.rollout()?;
         let selected = || rollout.members.values().filter(|member| member.is_selected());
+        let revisions = selected().flat_map(|member| &member.target.revisions);
+        let revisions = revisions.fold(Vec::<String>::new(), |mut named, revision| {
+            if named.len() < REVISIONS_MAX && !named.contains(revision) {
+                named.push(revision.clone());
+            }
+            named
+        });
         Some(Self {
             targets: rollout.targets,
             end: rollout.outcome.as_ref().map(|outcome| outcome.end),
@@ -101,21 +133,23 @@ impl Details {
                 count(selected().filter(|member| member.status() == MemberStatus::Healthy)),
                 count(selected()),
             ),
+            by: rollout.by.clone(),
+            revisions,
         })
     }
 }
 
 impl LogRecord for Details {
-    type Earlier = Self;
+    type Earlier = DetailsOfKind1;
 
-    const HIGHEST_KIND: u16 = 1;
+    const HIGHEST_KIND: u16 = 2;
 
-    fn is_earlier(_: u16) -> bool {
-        false
+    fn is_earlier(kind: u16) -> bool {
+        kind == 1
     }
 
     fn kind(&self) -> u16 {
-        1
+        2
     }
 }
 

@@ -41,7 +41,7 @@ pub use machine::{OrderedDeletion, Seen};
 pub use milestones::milestones;
 pub use order::{Order, Selection};
 pub use pending::pending;
-pub use record::Details;
+pub use record::{Details, DetailsOfKind1};
 pub use request::{MemberSpec, OnLate, Options, Request};
 pub use state::{End, Member, Outcome, Progress, Stage, State, StepState, Teardown};
 pub use view::{MemberStatus, MemberView, StepView, TeardownView, view};

@@ -64,6 +64,24 @@ pub struct Details {
     pub message: String,
     /// Members that are gone, and members in all.
     pub members: (u32, u32),
+    /// Who asked for it; empty where it is not known.
+    pub by: String,
+}
+
+/// As programs wrote it that did not keep who asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailsOfKind1 {
+    end: Option<End>,
+    paused: bool,
+    message: String,
+    members: (u32, u32),
+}
+
+impl From<DetailsOfKind1> for Details {
+    fn from(earlier: DetailsOfKind1) -> Self {
+        let DetailsOfKind1 { end, paused, message, members } = earlier;
+        Self { end, paused, message, members, by: String::new() }
+    }
 }
 
 impl Details {
@@ -76,21 +94,22 @@ impl Details {
             paused: teardown.paused.is_some(),
             message: message(teardown),
             members: (count(gone), count(teardown.members.values())),
+            by: teardown.by.clone(),
         })
     }
 }
 
 impl LogRecord for Details {
-    type Earlier = Self;
+    type Earlier = DetailsOfKind1;
 
-    const HIGHEST_KIND: u16 = 1;
+    const HIGHEST_KIND: u16 = 2;
 
-    fn is_earlier(_: u16) -> bool {
-        false
+    fn is_earlier(kind: u16) -> bool {
+        kind == 1
     }
 
     fn kind(&self) -> u16 {
-        1
+        2
     }
 }
 

@@ -121,3 +121,46 @@ fn what_was_recorded_of_teardowns_is_read() {
         teardowns::table::representatives().into_iter().map(|(_, state)| state).collect();
     check::<teardown::Fact>(&teardowns::table::facts(), &states, |state| value(teardown::view(state)));
 }
+
+/// The line of a rollout in the layout of programs that kept neither who asked nor for what: it is read, without these.
+#[test]
+fn the_first_layout_of_a_line_is_read() {
+    // All of it is written here by hand: numbers below 251 are one byte, and a text has its length before it.
+    let targets = [7_u8; 32];
+    let mut rollout = targets.to_vec();
+    // Superseded, not held, `over`, steps 1 of 3, members 4 of 12.
+    rollout.extend([1, 3, 0, 4, b'o', b'v', b'e', b'r', 1, 3, 4, 12]);
+    let line = rollout::Details::read_earlier(1, &Bytes(rollout)).unwrap();
+    assert_eq!(
+        (line.end, line.paused, line.message.as_str()),
+        (Some(rollout::End::Superseded), false, "over")
+    );
+    assert_eq!((line.steps, line.members, line.targets.0), ((1, 3), (4, 12), targets));
+    assert!(line.by.is_empty() && line.revisions.is_empty());
+    // Not over, held, `held`, members 2 of 5.
+    let teardown = Bytes(vec![0, 1, 4, b'h', b'e', b'l', b'd', 2, 5]);
+    let line = teardown::Details::read_earlier(1, &teardown).unwrap();
+    assert_eq!((line.end, line.paused, line.message.as_str(), line.members), (None, true, "held", (2, 5)));
+    assert!(line.by.is_empty());
+    assert!(rollout::Details::is_earlier(1) && teardown::Details::is_earlier(1));
+}
+
+/// A line says who asked, and what for: each revision once, and of many the first few.
+#[test]
+fn the_line_of_a_rollout_says_who_asked_and_what_for() {
+    let (mut named, mut many) = (0, 0);
+    for (name, state) in rollouts::states::representatives() {
+        let Some(rollout) = state.rollout() else { continue };
+        let line = rollout::Details::of(&state).unwrap();
+        assert_eq!(line.by, rollout.by, "{name}");
+        let selected = rollout.members.values().filter(|member| member.place.step.is_some());
+        let all: std::collections::BTreeSet<&String> =
+            selected.flat_map(|one| &one.target.revisions).collect();
+        let told: std::collections::BTreeSet<&String> = line.revisions.iter().collect();
+        assert_eq!(told.len(), line.revisions.len(), "{name}: each once");
+        assert!(told.is_subset(&all) && told.len() == all.len().min(5), "{name}");
+        named += usize::from(!told.is_empty());
+        many += 1;
+    }
+    assert!(named == many && many > 5);
+}

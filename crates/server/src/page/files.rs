@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// All others.
-pub(super) static OTHERS: [File; 22] = [
+pub(super) static OTHERS: [File; 24] = [
     file!("text/css; charset=utf-8", "style.css"),
     file!("image/svg+xml", "icon.svg"),
     file!(SCRIPT, "main.js"),
@@ -46,6 +46,8 @@ pub(super) static OTHERS: [File; 22] = [
     file!(SCRIPT, "story.js"),
     file!(SCRIPT, "timeline.js"),
     file!(SCRIPT, "rollout.js"),
+    file!(SCRIPT, "runs.js"),
+    file!(SCRIPT, "run.js"),
     file!(SCRIPT, "steer.js"),
     file!(SCRIPT, "dialog.js"),
 ];

@@ -19,12 +19,13 @@ use files::{File, INDEX, OTHERS};
 /// Under this name its files are counted among what was answered.
 const COUNTED: &str = "page";
 /// The addresses of views, all of which begin with the same file: what is to be seen there, the page finds out itself.
-const VIEWS: [&str; 6] = [
+const VIEWS: [&str; 7] = [
     "/",
     "/applicationsets",
     "/operations",
     "/applications/{namespace}/{name}",
     "/applicationsets/{namespace}/{name}",
+    "/applicationsets/{namespace}/{name}/runs/{id}",
     "/operations/{id}",
 ];
 

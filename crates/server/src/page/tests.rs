@@ -94,6 +94,7 @@ fn a_view_is_a_path_of_the_page_and_leads_nowhere_else() {
         "/applications/%3Cb%3E/x",
         "/applicationsets/argocd/shops?a=//b",
         "/operations/01a1fdbf-da23-70f8-b7a6-18e4810d225a",
+        "/applicationsets/argocd/shops/runs/01a1fdbf-da23-70f8-b7a6-18e4810d225a",
     ] {
         assert!(is_view(view), "{view}");
     }
@@ -118,6 +119,9 @@ fn a_view_is_a_path_of_the_page_and_leads_nowhere_else() {
         "/applications/../evil.example",
         "/applications/./x",
         "/applications/a/b/c",
+        "/applicationsets/a/b/c",
+        "/applicationsets/a/b/c/d",
+        "/applicationsets/a/b/runs/..",
         "/applications/a",
         "/page/main.js",
         "/api/v1/session/oidc",

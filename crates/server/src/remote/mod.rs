@@ -4,6 +4,7 @@ mod ask;
 mod connection;
 mod output;
 mod plans;
+mod runs;
 mod sets;
 
 use std::collections::BTreeSet;

@@ -6,9 +6,10 @@ use tidegate_executor::Output;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
-use tidegate_model::{Cascade, OperationId, Override, Plan, ResourceSelector, Warning};
+use tidegate_model::{Cascade, OperationId, Override, Plan, ResourceSelector, StreamId, Warning};
 
 use crate::documents::deletion::DeletionPlan;
+use crate::documents::runs::{Run, RunLine};
 use crate::documents::{ExplanationDocument, SummaryDocument};
 use crate::lines::{PlanLine, WindowLine};
 use crate::operations::Listed;
@@ -63,6 +64,22 @@ pub enum Request {
     Output {
         /// Which.
         operation: OperationId,
+    },
+    /// Rollouts and ordered deletions of ApplicationSets: of one, or of all.
+    Runs {
+        /// The name of the set, or `NAMESPACE/NAME`. It may be gone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        set: Option<String>,
+    },
+    /// The rollouts and ordered deletions a person may mean.
+    FindRuns {
+        /// An id, the beginning of one, or the name of an ApplicationSet.
+        text: String,
+    },
+    /// A rollout or an ordered deletion, and everything recorded about it.
+    Run {
+        /// Which.
+        id: StreamId,
     },
     /// A person's wish.
     Wish {
@@ -332,6 +349,10 @@ pub enum Reply {
     },
     /// To [`Request::Events`].
     Events(Told),
+    /// To [`Request::Runs`] and [`Request::FindRuns`].
+    Runs(Vec<RunLine>),
+    /// To [`Request::Run`].
+    Run(Box<Run>),
     /// To [`Request::Output`]: something is told, and more may follow. [`Reply::Done`] when nothing will.
     Output(Output),
     /// To [`Request::Applications`].

@@ -2,9 +2,9 @@
 //! programs, and as a page for people that needs nothing else.
 
 mod logs;
-mod markup;
+pub(super) mod markup;
 mod objects;
-mod page;
+pub(super) mod page;
 mod picture;
 mod story;
 mod telling;
@@ -20,7 +20,7 @@ use super::plan::{self, PlanDocument};
 use super::{ExplanationDocument, SummaryDocument};
 use crate::control::protocol::Inspected;
 
-pub use logs::AttemptLog;
+pub use logs::{AttemptLog, logs as attempt_logs};
 
 /// What the document is called in its field `record`; a reader tells from it what to expect.
 const RECORD: &str = "tidegate.dev/operation/v1";

@@ -34,13 +34,18 @@ pub fn of(record: &Record) -> String {
         hook_logs(record),
         findings(operation),
         recorded(record),
-        footer(record),
+        footer(record.at),
     ];
+    html(&format!("{title}: {}", operation.phase), parts)
+}
+
+/// A whole page of these parts, which asks nobody for anything.
+pub(in crate::documents) fn html(name: &str, parts: impl IntoIterator<Item = Markup>) -> String {
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
         BASE64_STANDARD.encode(Sha256::digest(STYLE))
     );
-    let name = Markup::of("title", &format!("{title}: {}", operation.phase));
+    let name = Markup::of("title", name);
     let body = Markup::element("body", &[], [Markup::element("main", &[], parts)]);
     // The style sheet is ours, and bears no escapes: its digest is what the policy lets in.
     format!(
@@ -79,7 +84,7 @@ fn lead(record: &Record) -> Markup {
 }
 
 /// Names and what they stand for; without those that say nothing.
-fn list(terms: impl IntoIterator<Item = (&'static str, String)>) -> Markup {
+pub(in crate::documents) fn list(terms: impl IntoIterator<Item = (&'static str, String)>) -> Markup {
     let said = terms.into_iter().filter(|(_, text)| !text.is_empty());
     Markup::element(
         "dl",
@@ -147,14 +152,17 @@ fn options(request: &SyncRequest) -> String {
 }
 
 /// A table with a head for each column.
-fn table<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = Markup>) -> Markup {
+pub(in crate::documents) fn table<const N: usize>(
+    heads: [&str; N],
+    rows: impl IntoIterator<Item = Markup>,
+) -> Markup {
     let heads = heads.map(|head| Markup::element("th", &[("scope", "col")], [Markup::text(head)]));
     let head = Markup::element("thead", &[], [Markup::element("tr", &[], heads)]);
     let table = Markup::element("table", &[], [head, Markup::element("tbody", &[], rows)]);
     Markup::element("div", &[("class", "scroll")], [table])
 }
 
-fn cells<const N: usize>(cells: [&str; N]) -> Markup {
+pub(in crate::documents) fn cells<const N: usize>(cells: [&str; N]) -> Markup {
     Markup::element("tr", &[], cells.map(|cell| Markup::of("td", cell)))
 }
 
@@ -316,7 +324,7 @@ fn findings(operation: &OperationView) -> Markup {
     }
 }
 
-fn titled(title: &str, parts: Vec<Markup>) -> Markup {
+pub(in crate::documents) fn titled(title: &str, parts: Vec<Markup>) -> Markup {
     if parts.is_empty() {
         return Markup::default();
     }
@@ -342,11 +350,11 @@ fn recorded(record: &Record) -> Markup {
     ])
 }
 
-fn footer(record: &Record) -> Markup {
+/// Who has written the page, and when.
+pub(in crate::documents) fn footer(at: Timestamp) -> Markup {
     let words = format!(
-        "Written by tidegate {} at {}. Times are in UTC; values of Secrets are masked.",
+        "Written by tidegate {} at {at}. Times are in UTC; values of Secrets are masked.",
         env!("CARGO_PKG_VERSION"),
-        record.at
     );
     Markup::of("footer", &words)
 }

@@ -1,0 +1,274 @@
+//! Rollouts and ordered deletions of ApplicationSets as documents: one line of each, what one has come to, and everything that
+//! was recorded about it. The field names are a stable interface, documented in `docs/cli.md`.
+
+mod course;
+mod deletion;
+mod facts;
+mod page;
+mod rollout;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tidegate_lifecycle::rollout::RolloutView;
+use tidegate_lifecycle::teardown::TeardownView;
+use tidegate_lifecycle::{fleet, rollout as progressive, teardown};
+use tidegate_model::{Digest, StreamId, Timestamp};
+use tidegate_oplog::EntryOf;
+
+pub use course::WaitSpan;
+pub use facts::RunFact;
+
+/// What the document is called in its field `record`; a reader tells from it what to expect.
+const RECORD: &str = "tidegate.dev/run/v1";
+
+/// What was done about an ApplicationSet as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunKind {
+    /// Its Applications were brought to a set of targets, step after step.
+    Rollout,
+    /// Applications of it were deleted, in their order.
+    Deletion,
+}
+
+impl RunKind {
+    /// As a list has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rollout => "rollout",
+            Self::Deletion => "deletion",
+        }
+    }
+}
+
+/// One rollout or ordered deletion of an ApplicationSet, in one line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunLine {
+    /// Its id.
+    pub id: StreamId,
+    /// Which of the two it is.
+    pub kind: RunKind,
+    /// The ApplicationSet: `namespace/name`. It may be gone by now. `None` where even that is lost, as with all that may be
+    /// absent here.
+    pub set: Option<String>,
+    /// How it ended; `None` until it is over. Of a rollout `Completed`, `Failed`, `RolledBack`, `Superseded`, `Terminated` or
+    /// `Error`; of a deletion `Completed`, `Failed`, `Terminated` or `Error`.
+    pub end: Option<String>,
+    /// A person holds it.
+    pub paused: bool,
+    /// How it stands, or why it ended so.
+    pub message: String,
+    /// Where the line is lost: what the id says.
+    pub started_at: Timestamp,
+    /// `None` until it is over.
+    pub finished_at: Option<Timestamp>,
+    /// Who has asked for it; `None` where that is not known, as of what an earlier program recorded.
+    pub by: Option<String>,
+    /// Of a rollout: what tells its targets from others of the set.
+    pub targets: Option<Digest>,
+    /// Of a rollout: what the Applications in its steps are brought to, each revision once; of many the first few.
+    pub revisions: Vec<String>,
+    /// Of a rollout: steps that are done.
+    pub steps_passed: Option<u32>,
+    /// Of a rollout: steps in all.
+    pub steps: Option<u32>,
+    /// Applications that are Healthy, or gone.
+    pub done: u32,
+    /// Applications that its steps are about.
+    pub applications: u32,
+    /// What is damaged of it.
+    pub damage: Option<String>,
+}
+
+/// How a rollout or an ordered deletion stands, or how it has ended, and who has decided what meanwhile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunDocument {
+    /// Its line.
+    #[serde(flatten)]
+    pub line: RunLine,
+    /// A rollout step by step, with all of its Applications. Neither this nor `deletion` is there where its details were compacted,
+    /// or cannot be read.
+    pub rollout: Option<RolloutView>,
+    /// A deletion step by step, with all of its Applications.
+    pub deletion: Option<TeardownView>,
+    /// What it waits for; `None` once it is over.
+    pub explanation: Option<fleet::Explanation>,
+    /// What people approved, skipped, tried again, held, let go on and ended: who, when, and why.
+    pub decisions: Vec<RunFact>,
+    /// What it waited for, from when to when.
+    pub waits: Vec<WaitSpan>,
+    /// How many of the oldest facts are not kept any more.
+    pub compacted: u64,
+}
+
+/// A rollout or an ordered deletion, and everything that was recorded about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// How it stands.
+    pub run: RunDocument,
+    /// What was recorded, in order.
+    pub facts: Vec<RunFact>,
+}
+
+/// The record of a rollout or an ordered deletion, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RunRecord")]
+pub struct RunRecord<'a> {
+    /// `tidegate.dev/run/v1`.
+    record: &'static str,
+    /// When it was written.
+    exported_at: Timestamp,
+    /// The version of Tidegate that has written it.
+    tidegate_version: &'static str,
+    /// How it stands, as `appset show-run` prints it.
+    run: &'a RunDocument,
+    /// Everything that was recorded.
+    facts: &'a Vec<RunFact>,
+}
+
+impl RunDocument {
+    /// Whether nothing but its line is left, since it is older than what is kept.
+    pub fn is_compacted(&self) -> bool {
+        self.rollout.is_none() && self.deletion.is_none() && self.line.damage.is_none()
+    }
+}
+
+impl Run {
+    /// For programs.
+    pub fn record(&self, at: Timestamp) -> RunRecord<'_> {
+        let Self { run, facts } = self;
+        RunRecord { record: RECORD, exported_at: at, tidegate_version: env!("CARGO_PKG_VERSION"), run, facts }
+    }
+
+    /// For people: a page of HTML without scripts and links, which asks nobody for anything.
+    pub fn page(&self, at: Timestamp) -> String {
+        page::of(self, at)
+    }
+}
+
+fn word(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+impl RunLine {
+    /// Of a rollout, as the log lists it.
+    pub fn of_rollout(entry: EntryOf<progressive::Fact>) -> Self {
+        let summary = entry.summary;
+        let progressive::Details { targets, end, paused, message, steps, members, by, revisions } =
+            summary.details;
+        Self {
+            id: entry.stream,
+            kind: RunKind::Rollout,
+            set: summary.set,
+            end: end.map(|end| format!("{end:?}")),
+            paused: paused && summary.finished_at.is_none(),
+            message,
+            started_at: summary.started_at,
+            finished_at: summary.finished_at,
+            by: word(by),
+            targets: Some(targets),
+            revisions,
+            steps_passed: Some(steps.0),
+            steps: Some(steps.1),
+            done: members.0,
+            applications: members.1,
+            damage: None,
+        }
+    }
+
+    /// Of an ordered deletion, as the log lists it.
+    pub fn of_deletion(entry: EntryOf<teardown::Fact>) -> Self {
+        let summary = entry.summary;
+        let teardown::Details { end, paused, message, members, by } = summary.details;
+        Self {
+            id: entry.stream,
+            kind: RunKind::Deletion,
+            set: summary.set,
+            end: end.map(|end| format!("{end:?}")),
+            paused: paused && summary.finished_at.is_none(),
+            message,
+            started_at: summary.started_at,
+            finished_at: summary.finished_at,
+            by: word(by),
+            targets: None,
+            revisions: Vec::new(),
+            steps_passed: None,
+            steps: None,
+            done: members.0,
+            applications: members.1,
+            damage: None,
+        }
+    }
+}
+
+impl Run {
+    /// What these facts tell of a rollout; `first` is the number of the first of them, and `state` the fold over all there were.
+    pub fn of_rollout(
+        line: RunLine,
+        (first, facts): (u64, &[progressive::Fact]),
+        state: &progressive::State,
+        now: Timestamp,
+    ) -> Self {
+        let told = rollout::documents(first, facts);
+        let rollout = progressive::view(state);
+        let line = RunLine { by: line.by.or_else(|| Some(rollout.as_ref()?.by.clone())), ..line };
+        let run = RunDocument {
+            explanation: (!state.is_finished()).then(|| progressive::explain(state, now)),
+            decisions: decisions(&told),
+            waits: rollout::waits(facts),
+            compacted: first.saturating_sub(1),
+            line,
+            rollout,
+            deletion: None,
+        };
+        Self { run, facts: told }
+    }
+
+    /// The same of an ordered deletion.
+    pub fn of_deletion(
+        line: RunLine,
+        (first, facts): (u64, &[teardown::Fact]),
+        state: &teardown::State,
+        now: Timestamp,
+    ) -> Self {
+        let order = state.teardown().map(|teardown| teardown.order.clone()).unwrap_or_default();
+        let told = deletion::documents(first, facts, &order);
+        let deletion = teardown::view(state);
+        let line = RunLine { by: line.by.or_else(|| Some(deletion.as_ref()?.by.clone())), ..line };
+        let run = RunDocument {
+            explanation: (!state.is_finished()).then(|| teardown::explain(state, now)),
+            decisions: decisions(&told),
+            waits: deletion::waits(facts),
+            compacted: first.saturating_sub(1),
+            line,
+            rollout: None,
+            deletion,
+        };
+        Self { run, facts: told }
+    }
+
+    /// One of which nothing but its line is left, or can be read.
+    pub fn of_line(line: RunLine, compacted: u64) -> Self {
+        let run = RunDocument {
+            line,
+            rollout: None,
+            deletion: None,
+            explanation: None,
+            decisions: Vec::new(),
+            waits: Vec::new(),
+            compacted,
+        };
+        Self { run, facts: Vec::new() }
+    }
+}
+
+/// What people said. Who asked for it is in its line.
+fn decisions(facts: &[RunFact]) -> Vec<RunFact> {
+    facts.iter().filter(|fact| fact.by.is_some() && fact.kind != facts::BEGUN).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! The record of rollouts and ordered deletions: what was decided is what the tests decided, also after a kill, also when the
+//! ApplicationSet is gone, and without a process at work.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::shops::{READER, Shops, has_ended};
+
+const GATED: &str = "steps: [{step: 1, gates: [approval]}, {step: 3, gates: [approval]}]";
+
+impl Shops {
+    fn runs(&self) -> Vec<Value> {
+        let list = self.bench.json(&["appset", "runs", "shops", "-o", "json"]);
+        list.as_array().unwrap().clone()
+    }
+
+    fn shown(&self, id: &str) -> Value {
+        self.bench.json(&["appset", "show-run", id, "-o", "json"])
+    }
+
+    /// Serves it again, after the process has ended.
+    fn again(&mut self, options: &[&str]) {
+        let args = ["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"];
+        let mut serving = self.bench.start(&[&args[..], options].concat());
+        let line = serving.await_line("the API is at");
+        let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap();
+        self.url = format!("http://{address}");
+        serving.await_line("serving");
+        self.serving = Some(serving);
+    }
+
+    /// What the API says, and its status.
+    fn get(&self, target: &str) -> (u16, Value) {
+        let ask = || {
+            let mut stream = TcpStream::connect(self.url.strip_prefix("http://").unwrap()).unwrap();
+            write!(stream, "GET {target} HTTP/1.0\r\nauthorization: Bearer {READER}\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
+            (status, serde_json::from_str(body).unwrap())
+        };
+        // Whoever has asked often waits for their turn.
+        std::iter::repeat_with(ask).take(3000).find(|(status, _)| *status != 429).unwrap()
+    }
+}
+
+/// Who decided what, and why.
+fn decisions(run: &Value) -> Vec<(String, String, Option<String>)> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let decisions = run["decisions"].as_array().unwrap();
+    decisions
+        .iter()
+        .map(|one| (text(&one["kind"]).unwrap(), text(&one["by"]).unwrap(), text(&one["reason"])))
+        .collect()
+}
+
+fn decided(kind: &str, by: &str, why: Option<&str>) -> (String, String, Option<String>) {
+    (kind.to_owned(), by.to_owned(), why.map(str::to_owned))
+}
+
+#[test]
+fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() {
+    let mut shops = Shops::serve(GATED);
+    shops.until(|status| status["rollout"]["steps"][0]["status"] == "Held");
+    shops.run_as("ann", &["pause", "shops", "--reason", "lunch"]).expect_code(0);
+    shops.run(&["resume", "shops"]).expect_code(0);
+    shops.run_as("ann", &["approve", "shops", "--reason", "CHG-7"]).expect_code(0);
+    shops.until(|status| status["rollout"]["steps"][2]["status"] == "Held");
+    // What is under way is in the list, and says what it waits for.
+    let under_way = shops.shown("shops");
+    assert_eq!((&under_way["end"], &under_way["finishedAt"]), (&Value::Null, &Value::Null));
+    assert!(
+        under_way["explanation"]["awaited"][0]["what"].as_str().unwrap().contains("approval"),
+        "{under_way:#}"
+    );
+    let killed = shops.serving.take().unwrap();
+    killed.signal("KILL");
+    killed.finish();
+    // Nobody is at work, and the log is read.
+    assert_eq!(shops.runs().len(), 1);
+    shops.again(&[]);
+    shops.run_as("ann", &["skip", "shops", "--app", "prod-cart", "--reason", "moved"]).expect_code(0);
+    shops.run_as("ann", &["approve", "shops", "--step", "3"]).expect_code(0);
+    shops.until(has_ended);
+    let [line] = &shops.runs()[..] else { panic!("{:#?}", shops.runs()) };
+    let id = line["id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        (&line["kind"], &line["end"], &line["set"]),
+        (&json!("rollout"), &json!("Completed"), &json!("argocd/shops"))
+    );
+    assert_eq!((&line["stepsPassed"], &line["steps"]), (&json!(3), &json!(3)));
+    assert_eq!((&line["done"], &line["applications"]), (&json!(12), &json!(12)));
+    let revision = fs::read_to_string(shops.bench.path().join("fleet/repo/.git/refs/heads/main")).unwrap();
+    assert_eq!(line["revisions"], json!([revision.trim()]), "what the branch means");
+
+    let run = shops.shown(&id[..18]);
+    let expected = [
+        decided("paused", "ann", Some("lunch")),
+        decided("resumed", "tester", None),
+        decided("approved", "ann", Some("CHG-7")),
+        decided("skipped", "ann", Some("moved")),
+        decided("approved", "ann", None),
+    ];
+    assert_eq!(decisions(&run), expected);
+    let waits: Vec<(&str, &str)> = run["waits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["what"].as_str().unwrap(), one["why"].as_str().unwrap()))
+        .collect();
+    let waited = [
+        ("step 1", "approval, given by ann (CHG-7)"),
+        ("the rollout", "held by ann: lunch"),
+        ("step 3", "approval, given by ann"),
+    ];
+    assert_eq!(waits, waited);
+    assert!(run["waits"].as_array().unwrap().iter().all(|one| one["until"].is_string()), "{run:#}");
+    // Each Application with its end, by the operation that the list of operations has too.
+    for member in run["rollout"]["members"].as_array().unwrap() {
+        let name = member["application"].as_str().unwrap();
+        let all = shops.bench.json(&["ops", "list", "--app", name, "-o", "json"]);
+        match name {
+            "prod-cart" => {
+                assert_eq!((&member["outcome"], all.as_array().unwrap().len()), (&json!("Skipped"), 0))
+            }
+            _ => assert_eq!((&member["status"], &member["operation"]), (&json!("Healthy"), &all[0]["id"])),
+        }
+    }
+    // The same by the API, and as files.
+    assert_eq!(
+        shops.run_as("ben", &["show-run", &id, "-o", "json"]).expect_code(0).out,
+        shops.run(&["show-run", &id, "-o", "json"]).out
+    );
+    let text = shops.run(&["show-run", &id]).expect_code(0).out;
+    assert_eq!(shops.run_as("ben", &["show-run", "shops"]).expect_code(0).out, text);
+    for words in ["ann approves step 1: CHG-7", "held by ann: lunch", "skipped by ann (moved)", "Completed"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let (status, page) = shops.get(&format!("/api/v1/runs/{id}/log?limit=2"));
+    assert_eq!((status, &page["next"], &page["items"][0]["kind"]), (200, &json!(2), &json!("begun")));
+    let export = ["appset", "export-run", "shops", "-o", "rollout.html"];
+    shops.bench.run(&export).expect_code(0);
+    let page = fs::read_to_string(shops.bench.path().join("rollout.html")).unwrap();
+    assert!(
+        page.contains("Rollout of argocd/shops")
+            && page.contains("ann approves step 1: CHG-7")
+            && !page.contains("<script")
+    );
+    let record = shops.bench.json(&["appset", "export-run", &id]);
+    assert_eq!((&record["record"], &record["run"]["id"]), (&json!("tidegate.dev/run/v1"), &json!(id)));
+    let log = shops.bench.json(&["appset", "show-run", &id, "--log", "-o", "json"]);
+    assert_eq!(record["facts"], log);
+
+    // The set goes, and what was recorded of it stays.
+    shops.run_as("ann", &["delete", "shops", "--yes", "--timeout", "10m"]).expect_code(0);
+    assert_eq!(shops.bench.json(&["appset", "list", "-o", "json"])["items"], json!([]));
+    let [rollout, deletion] = &shops.runs()[..] else { panic!("{:#?}", shops.runs()) };
+    assert_eq!(
+        (&rollout["id"], &deletion["kind"], &deletion["end"]),
+        (&json!(id), &json!("deletion"), &json!("Completed"))
+    );
+    let run = shops.shown("shops");
+    assert_eq!(run["id"], deletion["id"], "the name of a set means the newest");
+    let members = run["deletion"]["members"].as_array().unwrap();
+    assert!(members.len() == 12 && members.iter().all(|one| one["status"] == "Gone"), "{run:#}");
+    let (status, list) = shops.get("/api/v1/runs?applicationSet=argocd/shops&limit=1");
+    assert_eq!((status, &list["matching"], &list["items"][0]["id"]), (200, &json!(2), &deletion["id"]));
+    let (_, rest) = shops.get(&format!(
+        "/api/v1/runs?applicationSet=argocd/shops&limit=1&page={}",
+        list["next"].as_str().unwrap()
+    ));
+    assert_eq!((&rest["items"][0]["id"], &rest["next"]), (&json!(id), &Value::Null));
+    assert_eq!(shops.get("/api/v1/runs?kind=deletion").1["items"].as_array().unwrap().len(), 1);
+    assert_eq!(shops.get("/api/v1/runs?applicationSet=argocd/other").1["matching"], 0);
+    let as_it_was = shops.run(&["show-run", &id, "--log"]).out;
+    shops.end();
+    // Long after, without a process: the same.
+    assert_eq!(shops.run(&["show-run", &id, "--log"]).expect_code(0).out, as_it_was);
+    let refused = shops.bench.run(&["ops", "show", &id]).expect_code(4);
+    assert!(refused.err.contains(&format!("tidegate appset show-run {id}")), "{}", refused.err);
+}
+
+#[test]
+fn what_is_older_than_history_has_its_line_and_what_never_was_is_not_there() {
+    let mut shops = Shops::serve("steps: []");
+    shops.until(has_ended);
+    let id = shops.runs()[0]["id"].as_str().unwrap().to_owned();
+    let facts =
+        shops.bench.json(&["appset", "show-run", &id, "--log", "-o", "json"]).as_array().unwrap().len();
+    let path = shops.bench.path().join("fleet/repo/shops/cart/cart.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("ready-after: 200ms", "ready-after: 100ms")).unwrap();
+    shops.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    for env in ["dev", "qa", "prod"] {
+        for shop in ["cart", "catalog", "checkout", "search"] {
+            shops.bench.run(&["app", "refresh", &format!("{env}-{shop}")]).expect_code(0);
+        }
+    }
+    let two = || shops.runs().len() == 2 && shops.runs()[1]["end"] == "Completed";
+    assert!(std::iter::repeat_with(two).take(3000).any(|both| both), "{:#?}", shops.runs());
+    let before = shops.runs();
+    shops.end();
+    shops.again(&["--history", "1"]);
+    shops.end();
+    shops.again(&["--history", "1"]);
+    assert_eq!(shops.runs(), before, "lines stay");
+    let ran = shops.run(&["show-run", &id]).expect_code(0);
+    assert!(ran.err.contains("were compacted") && ran.err.contains("--history"), "{}", ran.err);
+    assert!(ran.out.contains("Completed") && !ran.out.contains("APPLICATION"), "{}", ran.out);
+    let (status, told) = shops.get(&format!("/api/v1/runs/{id}"));
+    assert_eq!((status, &told["compacted"], &told["rollout"]), (200, &json!(facts), &Value::Null));
+    assert_eq!(told["by"], before[0]["by"]);
+    let (status, problem) = shops.get(&format!("/api/v1/runs/{id}/log"));
+    assert_eq!((status, &problem["code"]), (410, &json!("gone")));
+    let nobody = "01a1fdbf-da23-70f8-b7a6-18e4810d225a";
+    for target in
+        [format!("/api/v1/runs/{nobody}"), format!("/api/v1/runs/{nobody}/log"), "/api/v1/runs/x".to_owned()]
+    {
+        let (status, problem) = shops.get(&target);
+        assert_eq!((status, &problem["code"]), (404, &json!("not-found")), "{target}");
+    }
+    // An operation is no rollout.
+    let operation = shops.bench.json(&["ops", "list", "-o", "json"])[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(shops.get(&format!("/api/v1/runs/{operation}")).0, 404);
+    for (args, code) in
+        [(&["show-run", nobody][..], 2), (&["show-run", "shoes"], 2), (&["export-run", &operation], 2)]
+    {
+        let ran = shops.run(args).expect_code(code);
+        assert!(ran.err.contains("`tidegate appset runs`"), "{}", ran.err);
+    }
+    // Both begin alike.
+    let both = &id[..1];
+    let ran = shops.run(&["show-run", both]).expect_code(2);
+    assert!(ran.err.contains("write more of the id"), "{}", ran.err);
+    let none = shops.run(&["runs", "shoes"]).expect_code(0);
+    assert!(
+        none.out.is_empty() && none.err.contains("no rollout and no deletion of shoes is recorded"),
+        "{}",
+        none.err
+    );
+    shops.end();
+}
