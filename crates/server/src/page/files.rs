@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// All others.
-pub(super) static OTHERS: [File; 22] = [
+pub(super) static OTHERS: [File; 24] = [
     file!("text/css; charset=utf-8", "style.css"),
     file!("image/svg+xml", "icon.svg"),
     file!(SCRIPT, "main.js"),
@@ -48,4 +48,6 @@ pub(super) static OTHERS: [File; 22] = [
     file!(SCRIPT, "rollout.js"),
     file!(SCRIPT, "steer.js"),
     file!(SCRIPT, "dialog.js"),
+    file!(SCRIPT, "picture.js"),
+    file!(SCRIPT, "waves.js"),
 ];
