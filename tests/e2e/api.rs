@@ -249,7 +249,7 @@ fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operator
     }
     assert_eq!(api.get("/api/v1/operations")["matching"], before);
     // What an operator does is recorded under their name.
-    api.post(&format!("{BACKEND}/sync"), &json!({"prune": true}));
+    api.post(&format!("{BACKEND}/sync"), &json!({"prune": true, "reason": "a hotfix"}));
     let synced = fleet.until("backend", |app| {
         let state = &app["status"]["operationState"];
         state["operation"]["initiatedBy"]["username"] == "ann" && state["phase"] == "Succeeded"

@@ -138,7 +138,7 @@ export function showApplication(main, namespace, name) {
   };
 }
 
-function headOf({ resource, line, window }, path) {
+function headOf({ resource, line, window, resources }, path) {
   if (!line) return [h("h1", null, resource.metadata.name)];
   const operation = line.operation;
   const conditions = resource.status?.conditions ?? [];
@@ -150,7 +150,8 @@ function headOf({ resource, line, window }, path) {
     h("p.lead", null, operation ? [operation.message, " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
     operation?.finishedAt && !operation.id ? h("p.quiet", null, `It was refused before it began, so it is not among the operations. Asked for by ${operation.by || "nobody"}, `, time(operation.finishedAt)) : null,
     line.awaits ? h("p.lead", null, `It ${line.awaits}. `, link(paths.set(line.namespace, line.set), "See the ApplicationSet")) : null,
-    applicationActions(line, path) ?? h("div"),
+    operation?.reason ? h("p.quiet", null, `Asked for by ${operation.by}: ${operation.reason}`) : null,
+    applicationActions(line, path, resources) ?? h("div"),
     conditions.length > 0 ? h("section.problem", null, h("h2", null, "Conditions"),
       h("ul", null, conditions.map((one) => h("li", null, h("strong", null, one.type), `: ${one.message} `, time(one.lastTransitionTime))))) : h("div"),
     terms([

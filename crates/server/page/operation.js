@@ -149,7 +149,7 @@ function headOf(operation, explanation, story) {
     terms([
       ["Began", time(operation.startedAt)], ["Ended", isOver ? time(operation.finishedAt) : null],
       ["Took", between(operation.startedAt, operation.finishedAt)], ["Deadline", isOver ? null : deadline],
-      ["Asked for by", request.initiatedBy], ["Revision", request.revision ? short(request.revision) : null],
+      ["Asked for by", request.initiatedBy], ["Why", request.reason], ["Revision", request.revision ? short(request.revision) : null],
       ["Cluster", request.destination], ["Attempts", operation.retryCount > 0 ? String(operation.retryCount + 1) : null],
       ["Options", [request.prune && "prune", request.dryRun && "dry run", request.force && "force", request.skipHooks && "without hooks", ...(request.syncOptions ?? [])].filter(Boolean).join(", ")],
       ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.next], ["Waiting", isOver ? null : explanation.waiting],

@@ -54,7 +54,7 @@ export function applicationActions(app, path) {
     isRunning && ask("Terminate…", () => ({
       what: [`The operation of ${name} that is under way ends: hooks that run are stopped, and later waves do not begin.`],
       action: "Terminate",
-      run: () => act(`${path}/terminate`),
+      run: ({ reason }) => act(`${path}/terminate`, { reason }),
     }), true),
     !app.deleting && ask("Delete…", () => ({
       what: [`${name} is deleted, and its objects in the reverse order of its waves, unless they are to stay.`],
@@ -62,6 +62,7 @@ export function applicationActions(app, path) {
       fields: [{
         name: "cascade", label: "What becomes of its objects", kind: "choice", value: "foreground",
         options: [["foreground", "They are deleted, each after what it owns"], ["background", "They are deleted, each before what it owns"], ["orphan", "They stay"]],
+      fields: [WHY],
       }, WHY],
       action: "Delete",
       run: ({ cascade, reason }) => remove(query(path, { cascade, reason })),
@@ -115,9 +116,9 @@ export function rollbackButton(app, path, entry) {
     what: [
       `${app.namespace}/${app.name} goes back to ${short(entry.revision)}, deployed at ${moment(entry.deployedAt)}, without hooks.`,
     ],
-    fields: [{ name: "prune", label: "Delete objects that were not there then", kind: "check" }],
+    fields: [{ name: "prune", label: "Delete objects that were not there then", kind: "check" }, WHY],
     action: "Roll back",
-    run: ({ prune }) => act(`${path}/rollback`, { id: entry.id, prune }),
+    run: ({ prune, reason }) => act(`${path}/rollback`, { id: entry.id, prune, reason }),
   }));
   button.dataset.do = `rollback ${entry.id}`;
   button.setAttribute("aria-label", `Roll back to ${short(entry.revision)} of ${moment(entry.deployedAt)}…`);
@@ -140,13 +141,13 @@ export function operationActions(operation, explanation) {
     asks("needs confirmation") && ask("Confirm prunes…", () => ({
       what: ["These objects are deleted:", ...awaited.filter((one) => one.why.includes("confirmation")).map((one) => one.what)],
       action: "Confirm",
-      run: () => act(`${path}/confirm`),
+      run: ({ reason }) => act(`${path}/confirm`, { reason }),
     }), true),
     operation.pausedBy
       ? ask("Continue…", () => ({
         what: [`${operation.app} goes on where ${operation.pausedBy} has held it. Deadlines run again.`],
         action: "Continue",
-        run: () => act(`${path}/unpause`),
+        run: ({ reason }) => act(`${path}/unpause`, { reason }),
       }))
       : ask("Pause…", () => ({
         what: [`${operation.app} is held at its next safe point. What runs already goes on; deadlines stand still.`],
@@ -157,7 +158,7 @@ export function operationActions(operation, explanation) {
     ask("Terminate…", () => ({
       what: [`The operation of ${operation.app} ends: hooks that run are stopped, and later waves do not begin.`],
       action: "Terminate",
-      run: () => act(`${path}/terminate`),
+      run: ({ reason }) => act(`${path}/terminate`, { reason }),
     }), true));
 }
 
@@ -170,12 +171,14 @@ const OVERRULE = [
 
 function overrule(operation, words, name, body) {
   const path = at.operation(operation.id);
+      fields: [WHY],
   const all = OVERRULE.filter(({ word }) => words.includes(word)).map(({ word, route, required, danger, what }) => {
     const button = ask(`${word}…`, () => ({
       title: `${word}: ${name}`,
       what: [what(name)],
       fields: [{ ...WHY, required }],
       action: word,
+        fields: [WHY],
       run: ({ reason }) => act(`${path}/${route}`, { ...body, reason }),
     }), danger);
     button.dataset.do = `${word} ${name}`;
@@ -187,6 +190,7 @@ function overrule(operation, words, name, body) {
 
 // Of one object of an operation. What is done well needs nothing; what was overruled may still be done after all.
 export function taskActions(operation, one, name) {
+      fields: [WHY],
   const isOverruled = ["Skip", "MarkDone"].includes(one.overridden?.what);
   const wave = operation.waves.find((wave) => wave.phase === one.syncPhase && wave.wave === one.wave);
   const isDone = wave?.state === "Passed" || (one.hookPhase === "Succeeded" && !isOverruled);

@@ -5,7 +5,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_application::credentials;
-use tidegate_application::operation::resource;
+use tidegate_application::operation::{give_reason, resource};
 use tidegate_model::argo::{Application, ResourceStatus, SyncStatusCode};
 use tidegate_model::{Cascade, HealthStatus, IfTaken, OperationPhase, ResourceSelector, Warning};
 use tidegate_service::applications::Serving;
@@ -301,6 +301,8 @@ enum Policy {
     Supersede,
 }
 
+    /// For the record; may be empty.
+    reason: String,
 impl From<Policy> for IfTaken {
     fn from(given: Policy) -> Self {
         match given {
@@ -336,7 +338,7 @@ impl From<&Named> for ResourceSelector {
 
 async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Problem> {
     let (serving, application) = one(&call).await?;
-    let SyncBody { revision, prune, dry_run, resources, policy } = &call.body;
+    let SyncBody { revision, prune, dry_run, resources, policy, reason } = &call.body;
     let resource = |one: &Named| resource(&one.into());
     let wish = SyncWish {
         revision: revision.clone().unwrap_or_default(),
@@ -362,20 +364,26 @@ struct RollbackBody {
 }
 
 async fn rollback(call: Call<Nothing, RollbackBody>) -> Result<ApplicationLine, Problem> {
+    give_reason(&mut asked, reason);
     let (serving, _) = one(&call).await?;
-    let RollbackBody { id, prune } = call.body;
-    serving.rollback(&named(&call), id, prune, call.by.name.clone()).await?;
+    let RollbackBody { id, prune, reason } = &call.body;
+    serving.rollback(&named(&call), *id, *prune, (call.by.name.clone(), reason.clone())).await?;
     Ok((&one(&call).await?.1).into())
 }
 
-/// Nothing more has to be said.
+/// Why; may be left out.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct EmptyBody {}
+struct ReasonBody {
+    /// For the record; may be empty.
+    reason: String,
+}
 
-async fn terminate(call: Call<Nothing, EmptyBody>) -> Result<ApplicationLine, Problem> {
+async fn terminate(call: Call<Nothing, ReasonBody>) -> Result<ApplicationLine, Problem> {
+    /// For the record; may be empty.
+    reason: String,
     let (serving, _) = one(&call).await?;
-    serving.terminate(&named(&call), call.by.name.clone()).await?;
+    serving.terminate(&named(&call), call.by.name.clone(), call.body.reason.clone()).await?;
     Ok((&one(&call).await?.1).into())
 }
 

@@ -206,10 +206,11 @@ impl Actor for ApplicationActor {
             AppMessage::Approve { hash, given, reply } => drop(reply.send(state.approve(hash, given).await)),
             AppMessage::Doubt => state.doubt_plan(),
             AppMessage::Looked { about, looked } => state.looked(&about, looked),
-            AppMessage::Rollback { id, prune, by, reply } => {
+            AppMessage::Rollback { id, prune, asker: (by, reason), reply } => {
                 let answer = match request::rollback(&state.application, id, prune) {
                     Ok(mut asked) => {
                         asked.initiated_by.username = by;
+                        request::give_reason(&mut asked, &reason);
                         state.asked(&myself, asked, None).await
                     }
                     Err(refused) => Err(refused.to_string()),

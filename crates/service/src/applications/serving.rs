@@ -12,8 +12,8 @@ use tidegate_application::{credentials, operation, superseding};
 use tidegate_applicationset::ownership::set_of;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Counted, EngineError, SystemClock};
-use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{Cascade, OperationId, Plan, ResourceSelector, Warning};
+use tidegate_model::argo::{Application, OperationRequest, ResourceStatus};
+use tidegate_model::{Cascade, Gvk, ObjectKey, OperationId, Plan, ResourceSelector, Warning, Wisher};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::Found;
@@ -120,8 +120,8 @@ impl Serving {
         self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), plan: None, reply }).await
     }
 
-    /// Ends the operation of the application that is meant. Returns when that is durable.
-    pub async fn terminate(&self, text: &str, by: String) -> Result<(), ServiceError> {
+    /// Ends the operation of the application that is meant; who asks for it, and why, is recorded. Returns when that is durable.
+    pub async fn terminate(&self, text: &str, by: String, reason: String) -> Result<(), ServiceError> {
         let key = self.one(text)?;
         self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
     }
@@ -136,19 +136,21 @@ impl Serving {
         reason: String,
     ) -> Result<(), ServiceError> {
         let key = self.one(text)?;
+        let by = Wisher { by: &by, reason: &reason }.text();
         self.request(|reply| SupervisorMessage::Delete { key, cascade, by, reason, reply }).await
     }
 
-    /// Has the application that is meant go back to a sync of its history. Returns when that is durable.
+    /// Has the application that is meant go back to a sync of its history, as somebody asks for it and why. Returns when that is
+    /// durable.
     pub async fn rollback(
         &self,
         text: &str,
         id: Option<i64>,
         prune: bool,
-        by: String,
+        asker: (String, String),
     ) -> Result<(), ServiceError> {
         let key = self.one(text)?;
-        self.request(|reply| SupervisorMessage::Rollback { key, id, prune, by, reply }).await
+        self.request(|reply| SupervisorMessage::Rollback { key, id, prune, asker, reply }).await
     }
 
     /// What a sync of the application that is meant would change.

@@ -119,7 +119,7 @@ impl People {
             9 => {
                 tracing("an end by hand");
                 // The other one would be Synced without its last hook, which is what tells that it is well.
-                drop(life.applications().terminate(ALONE, "ann".to_owned()).await);
+                drop(life.applications().terminate(ALONE, "ann".to_owned(), String::new()).await);
             }
             10 => {
                 self.wish(life, SetWish::Pause).await;
