@@ -224,7 +224,7 @@ function ruleOf(live) {
     h("span.what", null, task.hook ? h("span.badge.hook", null, "hook") : null, " ", objectName(task), h("small", null, hook)),
     h("span.states", null, badge(task.action), badge(live?.status, "sync"), badge(health?.status, "health"),
       live?.requiresPruning ? h("span.badge.warn", null, "no longer wanted") : null),
-    h("span.words", null, [health?.message, task.reason].filter(Boolean).join("; ")));
+    h("span.words", null, [health?.message, task.reason].filter(Boolean).join("; "), " ", ruleOf(live)));
 }
 
 function diffOf({ objects, warnings }) {

@@ -84,6 +84,19 @@ impl Serving {
         Some(credentials::shown(self.application(&key)?.as_ref()))
     }
 
+    /// By which rule the health of each of these objects of an application is judged, in words; `None` where nothing judges it.
+    pub fn health_rules(&self, key: &AppKey, objects: &[ResourceStatus]) -> Vec<Option<String>> {
+        let own = self.shared.board.own_rules(key);
+        let rule = |one: &ResourceStatus| {
+            let key = ObjectKey::new(&one.group, &one.kind, &one.namespace, &one.name);
+            match own.get(&key) {
+                Some(rule) => Some(rule.to_string()).filter(|rule| !rule.is_empty()),
+                None => self.shared.rules.rule_for_kind(&Gvk::new(&one.group, &one.version, &one.kind)),
+            }
+        };
+        objects.iter().map(rule).collect()
+    }
+
     /// How long comparisons took, by the namespace of the application and its cluster.
     pub fn reconciles(&self) -> Vec<((String, String), Counted)> {
         self.shared.reconciles.counted()
@@ -123,6 +136,7 @@ impl Serving {
     /// Ends the operation of the application that is meant; who asks for it, and why, is recorded. Returns when that is durable.
     pub async fn terminate(&self, text: &str, by: String, reason: String) -> Result<(), ServiceError> {
         let key = self.one(text)?;
+        let by = Wisher { by: &by, reason: &reason }.text();
         self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
     }
 
@@ -136,7 +150,6 @@ impl Serving {
         reason: String,
     ) -> Result<(), ServiceError> {
         let key = self.one(text)?;
-        let by = Wisher { by: &by, reason: &reason }.text();
         self.request(|reply| SupervisorMessage::Delete { key, cascade, by, reason, reply }).await
     }
 
