@@ -204,7 +204,6 @@ function orderOf({ plan, resources }) {
     wave.tasks.length > SHOWN ? h("p.quiet", null, `and ${count(wave.tasks.length - SHOWN, "other")}`) : null));
 }
 
-function objectOf(task, live) {
 // The next sync as a picture that can be kept.
 function pictureOf({ line, plan }) {
   const waves = plan.waves.map((wave) => ({ phase: wave.phase, wave: wave.wave, words: count(wave.tasks.length, "object"), objects: objectsOf(wave.tasks, (task) => task.action) }));
@@ -218,6 +217,7 @@ function ruleOf(live) {
   return h("small.rule", null, live.healthRule ? `Health: ${live.healthRule}` : "Health: no rule judges it, so nothing waits for it");
 }
 
+function objectOf(task, live) {
   const health = live?.health;
   const hook = task.hook && typeof task.hook === "object" ? ` (${task.hook.deletePolicies.join(", ")})` : "";
   return h("li.object", { "data-key": key(task) },
