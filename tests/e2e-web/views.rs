@@ -278,6 +278,17 @@ pub fn a_rollout_is_shown_step_by_step() {
     browser.until("document.querySelectorAll('.step')[2].textContent.includes('0 of 1 on the way at once')");
     browser.until("document.querySelectorAll('.step')[0].querySelectorAll('.tile.good').length === 4");
     browser.picture("rollout");
+    // What it would do, were it begun now: who is in which step, what each gets, and what opens it.
+    browser.press("preview-rollout");
+    let step = |step: usize| format!("document.querySelectorAll('.foreseen .card')[{step}].textContent");
+    browser.until("document.querySelectorAll('.foreseen .card').length === 3");
+    browser.until(&format!("/dev-cart: has [0-9a-f]{{7}} already/.test({})", step(0)));
+    browser.until(&format!("{}.includes('Begins byapproval') && {0}.includes('At once2')", step(1)));
+    browser.until(&format!("/prod-cart: [0-9a-f]{{7}}, its first/.test({})", step(2)));
+    // Its conditions have their messages.
+    browser.click("details summary");
+    browser.await_text("ResourcesUpToDate: ");
+    browser.until("/RolloutProgressing: ApplicationSet is performing rollout of step 2/.test(document.getElementById('main').textContent)");
     // An Application that waits for its turn says so, and leads there.
     browser.open("/");
     browser.until("document.querySelector('[data-key=\"argocd/qa-cart\"] .why')?.textContent === 'waits for step 2 of shops: approval'");
