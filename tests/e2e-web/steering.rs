@@ -251,6 +251,13 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     let skipped = members.iter().find(|one| one["application"] == "prod-cart").unwrap();
     assert!(skipped["message"].as_str().unwrap().contains("moved to another cluster"), "{skipped:#}");
     assert!(skipped["operation"].is_null(), "it was never synced: {skipped:#}");
+    // Lists count it apart too.
+    browser.open("/applicationsets");
+    browser.until(
+        "document.querySelector('.rows .bar')?.getAttribute('aria-label') === '11 Healthy, 1 Skipped'",
+    );
+    let lines = service.get("/api/v1/applicationsets");
+    assert_eq!(lines["items"][0]["rollout"]["skipped"], 1, "{lines:#}");
     browser.is_clean();
     service.end();
 }

@@ -103,13 +103,12 @@ function shownOf({ rollout, teardown }) {
 function headOf(set, told, path) {
   const { isDeleting, shown } = shownOf(told);
   const explanation = told.explanation;
-  const conditions = (set.status?.conditions ?? []).filter((one) => one.type === "ErrorOccurred" && one.status === "True");
   return [
     h("div.title", null, h("h1", null, set.metadata.name), badge(set.status?.health?.status ?? "Unknown", "health"),
       shown?.paused && !shown.finishedAt ? badge("Held") : null, shown?.end ? badge(shown.end, isDeleting ? "deletion" : "rollout") : null),
     h("p.lead", null, told.line),
     setActions(told, set, path) ?? h("div"),
-    conditions.length > 0 ? h("section.problem", null, h("ul", null, conditions.map((one) => h("li", null, one.message)))) : h("div"),
+    conditionsOf(set.status?.conditions ?? []),
     shown ? terms([
       [isDeleting ? "Deletion began" : "Rollout began", time(shown.startedAt)], ["Ended", shown.finishedAt ? time(shown.finishedAt) : null],
       ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Held", shown.paused],
@@ -118,6 +117,17 @@ function headOf(set, told, path) {
     explanation && explanation.awaited.length > 0 ? h("section", { "aria-labelledby": "awaited" }, h("h2", { id: "awaited" }, "What it waits for"),
       h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), `: ${one.why} `, h("small", null, `for ${between(one.since)}`)))),
       explanation.warnings.map((one) => h("p.problem", null, one))) : h("div"),
+  ];
+}
+
+// What is wrong with it, and how else it stands, each with its message.
+function conditionsOf(all) {
+  const isBad = (one) => one.status === "True" && (one.type === "ErrorOccurred" || one.type.endsWith("Warning"));
+  const line = (one) => h("li", { "data-key": one.type }, h("strong", null, one.type), one.status === "True" ? "" : ` (${one.status})`, `: ${one.message || one.reason} `, time(one.lastTransitionTime));
+  const [bad, good] = [all.filter(isBad), all.filter((one) => !isBad(one))];
+  return [
+    bad.length > 0 ? h("section.problem", null, h("h2", null, "What is wrong"), h("ul", null, bad.map(line))) : h("div"),
+    good.length > 0 ? h("details", null, h("summary", null, "Conditions"), h("ul", null, good.map(line))) : h("div"),
   ];
 }
 
@@ -212,16 +222,6 @@ function refusedOf(told, namespace) {
     h("ul", null, refused.map(([name, why]) => h("li", null, link(paths.application(namespace, name), name), `: ${why}`)))) : null;
 }
 
-// In which order all would go, for whoever wants to know it beforehand.
-function previewOf(path, abort) {
-  const place = h("div", { "aria-live": "polite" });
-  const show = async () => {
-    try {
-      const plan = await look(`${path}/deletion`, abort.signal);
-      const of = (step) => plan.members.filter((one) => one.step === String(step.step ?? -1)).map((one) => one.application).join(", ");
-      fill(place, h("ol", null, plan.steps.filter((step) => step.members > 0).map((step) => h("li", null,
-        h("strong", null, step.step ? `Step ${step.step} (${step.selects})` : "Those of no step"),
-        `, ${step.maxUpdate ? `${step.maxUpdate} at once` : "all at once"}: ${of(step)}`))),
 // A rollout before it begins: who is in which step, what each would get, and what opens the steps.
 function rolloutPreviewOf(path, namespace, abort) {
   const place = h("div", { "aria-live": "polite" });
@@ -257,6 +257,16 @@ function wouldGet(member, before, unknown, namespace) {
   return h("li", null, link(paths.application(namespace, member.application), member.application), `: ${what}`);
 }
 
+// In which order all would go, for whoever wants to know it beforehand.
+function previewOf(path, abort) {
+  const place = h("div", { "aria-live": "polite" });
+  const show = async () => {
+    try {
+      const plan = await look(`${path}/deletion`, abort.signal);
+      const of = (step) => plan.members.filter((one) => one.step === String(step.step ?? -1)).map((one) => one.application).join(", ");
+      fill(place, h("ol", null, plan.steps.filter((step) => step.members > 0).map((step) => h("li", null,
+        h("strong", null, step.step ? `Step ${step.step} (${step.selects})` : "Those of no step"),
+        `, ${step.maxUpdate ? `${step.maxUpdate} at once` : "all at once"}: ${of(step)}`))),
       plan.kept.length > 0 ? [h("h3", null, "What stays"), h("ul", null, plan.kept.map((kept) => h("li", null,
         `${kept.what === "Objects" ? "Objects of " : ""}${kept.applications.join(", ")}: ${kept.why}`)))] : null);
     } catch (problem) {
