@@ -254,7 +254,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     // Lists count it apart too.
     browser.open("/applicationsets");
     browser.until(
-        "document.querySelector('.rows .bar')?.getAttribute('aria-label') === '11 Healthy, 1 Skipped'",
+        "document.querySelector('.rows [role=img]')?.getAttribute('aria-label') === '11 Healthy, 1 Skipped'",
     );
     let lines = service.get("/api/v1/applicationsets");
     assert_eq!(lines["items"][0]["rollout"]["skipped"], 1, "{lines:#}");
