@@ -253,6 +253,19 @@ impl Browser {
         std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).unwrap();
     }
 
+    /// What is in the file that a button saves.
+    #[track_caller]
+    pub fn saved(&self, button: &str) -> String {
+        self.run(
+            "window.saved = null;
+             const make = URL.createObjectURL;
+             URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text; }); return make.call(URL, blob); };
+             HTMLAnchorElement.prototype.click = () => {};",
+        );
+        self.press(button);
+        self.until("window.saved").as_str().unwrap().to_owned()
+    }
+
     /// What the console holds against the page since this was asked last. Nothing is expected there.
     #[track_caller]
     pub fn complaints(&self) -> Vec<String> {

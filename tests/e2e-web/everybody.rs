@@ -124,6 +124,8 @@ pub fn nothing_is_wider_than_a_telephone() {
     }
     open(&browser, "/applications/argocd/backend");
     browser.press("Sync…");
+    browser.click("#field-resources summary");
+    browser.until("document.querySelectorAll('.choices li').length > 1");
     let dialog = browser.run("const box = document.querySelector('dialog').getBoundingClientRect(); return box.left >= 0 && box.right <= innerWidth");
     assert_eq!(dialog, json!(true));
     browser.picture("telephone");
@@ -216,6 +218,16 @@ pub fn axe_finds_nothing_serious() {
     browser.press("Delete…");
     browser.until("document.querySelector('dialog[open]')");
     check("a question");
+    browser.key(key::ESCAPE);
+    browser.press("Sync…");
+    browser.click("#field-resources summary");
+    browser.until("document.querySelector('dialog[open]').textContent.includes('As things stand: ')");
+    check("a question with a list");
+    browser.key(key::ESCAPE);
+    open(&browser, "/applicationsets/argocd/shops");
+    browser.press("preview-rollout");
+    browser.until("document.querySelectorAll('.foreseen .card').length === 3");
+    check("what a rollout would do");
     service.end();
 }
 

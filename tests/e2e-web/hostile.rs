@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
+use crate::browser::key;
 use crate::service::{Different, OPERATOR, READER, Service, folder};
 
 /// What would run, if any text became markup or an address became code.
@@ -99,12 +100,26 @@ stringData:
     );
     is_safe(&browser);
     // What a person says is a text as well.
-    service.post("/api/v1/applications/argocd/frontend/sync", &json!({}));
+    service
+        .post("/api/v1/applications/argocd/frontend/sync", &json!({"reason": format!("{BREAKS} {MARKUP}")}));
     let id = service.newest("frontend");
     service.until(&format!("/api/v1/operations/{id}"), |one| !one["finishedAt"].is_null());
     browser.open(&format!("/operations/{id}"));
     browser.until("document.querySelector('.facts')");
+    browser.await_text(MARKUP);
     is_safe(&browser);
+    // In a picture that is kept, too.
+    let picture = browser.saved("save the timeline");
+    assert!(
+        picture.contains("&lt;img src=x") && !picture.contains("<img") && !picture.contains("<script"),
+        "{picture}"
+    );
+    browser.open("/applications/argocd/frontend");
+    browser.press("Sync…");
+    browser.click("#field-resources summary");
+    browser.await_text("Asked for by ann: ");
+    is_safe(&browser);
+    browser.key(key::ESCAPE);
     // Addresses that nobody made lead nowhere.
     for path in [
         "/applications/argocd/%3Cimg%20src%3Dx%20onerror%3Dwindow.hit%3D1%3E",

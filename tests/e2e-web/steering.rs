@@ -29,6 +29,18 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     browser.until("document.activeElement.dataset.do === 'Sync…'");
     assert_eq!(service.newest("frontend"), before);
     browser.press("Sync…");
+    // Only one object of those that are found, without hooks, and what becomes of it meanwhile.
+    browser.click("#field-resources summary");
+    browser.write("#field-resources-find", "deployment");
+    browser.until("document.querySelectorAll('.choices li').length === 1");
+    browser.click("#field-resources-0");
+    browser.until(&format!("{DIALOG}.textContent.includes('Nothing but 1 chosen object.')"));
+    browser.until(&format!("{DIALOG}.textContent.includes('As things stand: 1 wave, 0 hooks, 0 to create')"));
+    browser.write("#field-resources-find", "nothing like that");
+    browser.until("document.querySelectorAll('.choices li').length === 0");
+    browser.until("document.querySelector('#field-resources').textContent.includes('1 of ')");
+    browser.choose("#field-policy", "queue");
+    browser.write("#field-reason", "a hotfix");
     browser.press("confirm");
     browser.until(CLOSED);
     let target = "/api/v1/operations?application=frontend&limit=1";
@@ -37,9 +49,20 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     // It is recorded who did it.
     let facts =
         service.until(&format!("/api/v1/operations/{id}/log"), |log| log["items"][0]["kind"] == "accepted");
-    assert_eq!(facts["items"][0]["details"]["initiatedBy"], "ann");
+    let details = &facts["items"][0]["details"];
+    assert_eq!((&details["initiatedBy"], &details["reason"]), (&json!("ann"), &json!("a hotfix")));
+    let selected = details["selection"].as_array().unwrap();
+    assert_eq!((selected.len(), &selected[0]["kind"]), (1, &json!("Deployment")));
     service.wait(&["frontend"]);
+    browser.open(&format!("/operations/{id}"));
+    browser.until("document.querySelector('.terms').textContent.includes('Whya hotfix')");
+    browser.until("[...document.querySelectorAll('.timeline .mark title')].some((one) => one.textContent.endsWith('ann asks for it: a hotfix'))");
     browser.open("/applications/argocd/frontend");
+    browser.await_text("Asked for by ann: a hotfix");
+    // What was synced in part is no entry of the history.
+    let resource = "/api/v1/applications/argocd/frontend";
+    service.post(&format!("{resource}/sync"), &json!({}));
+    service.until(resource, |one| one["status"]["history"].as_array().is_some_and(|all| all.len() == 2));
     // No button is there for what the service would refuse.
     browser.await_text("It is synced by itself, so it cannot go back");
     browser.until("!document.querySelector('[data-do^=\"rollback \"]')");
@@ -132,8 +155,10 @@ pub fn an_operation_is_held_goes_on_and_is_approved() {
     assert_eq!(held["pausedBy"], "ann");
     browser.until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.includes('held by ann: the database is being moved'))");
     browser.press("Continue…");
+    browser.write("#field-reason", "it is moved");
     browser.press("confirm");
     browser.until("document.querySelector('[data-do=\"Pause…\"]')");
+    browser.until("[...document.querySelectorAll('.timeline .mark title')].some((one) => one.textContent.endsWith('ann lets it go on: it is moved'))");
     browser.press("Approve…");
     browser.until(&format!(
         "{DIALOG}.textContent.includes('The wave of backend that waits for approval begins: wave 3 of 3')"
@@ -251,6 +276,13 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     );
     assert!(fetched[0].as_str().unwrap().contains("ann skips prod-cart: moved to another cluster"));
     assert!(fetched[1].as_str().unwrap().starts_with("attachment; filename=\"rollout-"), "{fetched}");
+    // Lists count it apart too.
+    browser.open("/applicationsets");
+    browser.until(
+        "document.querySelector('.rows [role=img]')?.getAttribute('aria-label') === '11 Healthy, 1 Skipped'",
+    );
+    let lines = service.get("/api/v1/applicationsets");
+    assert_eq!(lines["items"][0]["rollout"]["skipped"], 1, "{lines:#}");
     browser.is_clean();
     service.end();
 }

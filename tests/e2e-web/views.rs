@@ -59,6 +59,21 @@ pub fn an_application_is_shown_in_the_order_of_its_next_sync() {
     let of = |wave: usize| format!("document.querySelectorAll('.phase')[{wave}].textContent");
     browser.until(&format!("{}.includes('hook') && {0}.includes('Job fleet/migrate')", of(0)));
     browser.until(&format!("{}.includes('2 of 2 replicas available')", of(2)));
+    // By which rule, too, or that there is none.
+    browser.until(&format!("{}.includes('Health: built-in rule for apps/Deployment')", of(2)));
+    browser.until(&format!("{}.includes('no rule judges it, so nothing waits for it')", of(1)));
+    // The same can be kept as a picture.
+    let picture = browser.saved("save the next sync");
+    for part in [
+        "<svg ",
+        "The next sync of argocd/backend",
+        "PreSync",
+        "wave 1",
+        "hook Job fleet/migrate",
+        "Deployment fleet/backend",
+    ] {
+        assert!(picture.contains(part), "{part}: {picture}");
+    }
     browser
         .until("document.querySelector('#history').parentElement.querySelectorAll('tbody tr').length === 1");
     browser.picture("application");
@@ -140,11 +155,11 @@ pub fn an_operation_is_watched_and_read_afterwards() {
     let shown = |browser: &crate::browser::Browser| {
         browser.until("[...document.querySelectorAll('.wave .badge')].every((one) => one.textContent.includes('Passed'))");
         browser.until("document.querySelector('.facts tbody tr').textContent.includes('Succeeded: successfully synced')");
-        browser.run("[...document.querySelectorAll('summary')].find((one) => one.textContent === 'The timeline as a table').click()");
-        browser.until("document.querySelector('details table')");
+        browser.run("document.querySelector('.picture ~ details').open = true");
+        browser.until("document.querySelector('.picture ~ details table')");
         // Without the clock times, which are those of the reader.
         browser.run(
-            "const rows = [...document.querySelectorAll('details table tbody tr')];
+            "const rows = [...document.querySelectorAll('.picture ~ details table tbody tr')];
              const shapes = [...document.querySelectorAll('.timeline rect')].map((one) => one.querySelector('title').textContent);
              return [rows.map((row) => [...row.children].map((cell) => cell.textContent)), shapes, document.querySelectorAll('.wave small')[0].textContent]",
         )
@@ -162,7 +177,7 @@ pub fn an_operation_is_watched_and_read_afterwards() {
     assert!(row("Operation")[7].contains("ann approves wave 3: seen"), "{rows:#?}");
     assert!(row("Sync, wave 1")[7].contains("passed"), "{rows:#?}");
     browser.until(
-        "getComputedStyle(document.querySelector('details table tbody th.of-wave')).display === 'table-cell'",
+        "getComputedStyle(document.querySelector('.picture ~ details table tbody th.of-wave')).display === 'table-cell'",
     );
     browser.until("[...document.querySelectorAll('#results ~ .scroll tbody tr')].every((row) => row.querySelectorAll('td')[4].textContent === '✓Succeeded')");
     let bars: Vec<String> =
@@ -170,12 +185,24 @@ pub fn an_operation_is_watched_and_read_afterwards() {
     assert!(bars.iter().any(|one| one.starts_with("hook Job fleet/migrate: ")), "{bars:#?}");
     browser.scheme("light");
     browser.run(
-        "document.querySelector('details').open = false; document.getElementById('waves').scrollIntoView()",
+        "document.querySelector('.picture ~ details').open = false; document.getElementById('waves').scrollIntoView()",
     );
     browser.picture("operation");
     // A reader who comes later sees the same.
     browser.open(&format!("/operations/{id}"));
     assert_eq!(shown(&browser), live);
+    // Both pictures can be kept.
+    let waves = browser.saved("save the waves");
+    for part in
+        ["Operation of backend", "✓ Passed", "1 of 1 done", "✓ Deployment fleet/backend", "class=\"good\""]
+    {
+        assert!(waves.contains(part), "{part}: {waves}");
+    }
+    let timeline = browser.saved("save the timeline");
+    assert!(
+        timeline.contains("ann approves wave 3: seen") && timeline.contains("Sync, wave 1"),
+        "{timeline}"
+    );
     browser.is_clean();
     service.end();
 }
@@ -251,6 +278,17 @@ pub fn a_rollout_is_shown_step_by_step() {
     browser.until("document.querySelectorAll('.step')[2].textContent.includes('0 of 1 on the way at once')");
     browser.until("document.querySelectorAll('.step')[0].querySelectorAll('.tile.good').length === 4");
     browser.picture("rollout");
+    // What it would do, were it begun now: who is in which step, what each gets, and what opens it.
+    browser.press("preview-rollout");
+    let step = |step: usize| format!("document.querySelectorAll('.foreseen .card')[{step}].textContent");
+    browser.until("document.querySelectorAll('.foreseen .card').length === 3");
+    browser.until(&format!("/dev-cart: has [0-9a-f]{{7}} already/.test({})", step(0)));
+    browser.until(&format!("{}.includes('Begins byapproval') && {0}.includes('At once2')", step(1)));
+    browser.until(&format!("/prod-cart: [0-9a-f]{{7}}, its first/.test({})", step(2)));
+    // Its conditions have their messages.
+    browser.click("details summary");
+    browser.await_text("ResourcesUpToDate: ");
+    browser.until("/RolloutProgressing: ApplicationSet is performing rollout of step 2/.test(document.getElementById('main').textContent)");
     // An Application that waits for its turn says so, and leads there.
     browser.open("/");
     browser.until("document.querySelector('[data-key=\"argocd/qa-cart\"] .why')?.textContent === 'waits for step 2 of shops: approval'");

@@ -249,12 +249,23 @@ fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operator
     }
     assert_eq!(api.get("/api/v1/operations")["matching"], before);
     // What an operator does is recorded under their name.
-    api.post(&format!("{BACKEND}/sync"), &json!({"prune": true}));
+    api.post(&format!("{BACKEND}/sync"), &json!({"prune": true, "reason": "a hotfix"}));
     let synced = fleet.until("backend", |app| {
         let state = &app["status"]["operationState"];
         state["operation"]["initiatedBy"]["username"] == "ann" && state["phase"] == "Succeeded"
     });
     assert_eq!(synced["status"]["operationState"]["operation"]["sync"]["prune"], true);
+    let newest = api.get("/api/v1/operations?application=backend&by=ann&limit=1")["items"][0].clone();
+    assert_eq!((&newest["initiatedBy"], &newest["reason"]), (&json!("ann"), &json!("a hotfix")));
+    // Each object says by which rule its health is judged.
+    let objects = api.get(&format!("{BACKEND}/resources"))["items"].clone();
+    let rule = |kind: &str| {
+        objects.as_array().unwrap().iter().find(|one| one["kind"] == kind).unwrap()["healthRule"].clone()
+    };
+    assert_eq!(
+        (rule("Deployment"), rule("ConfigMap")),
+        (json!("built-in rule for apps/Deployment"), Value::Null)
+    );
     let refused = api.ask("POST", &format!("{BACKEND}/rollback"), OPERATOR, "{}").json(409);
     assert_eq!(refused["code"], "refused", "it is synced automatically: {refused}");
     let refused = api.ask("POST", &format!("{BACKEND}/terminate"), OPERATOR, "").json(409);

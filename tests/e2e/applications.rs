@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 
@@ -274,8 +274,15 @@ fn an_earlier_sync_is_gone_back_to() {
     fleet.commit();
     fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
     fleet.bench.run(&["app", "rollback", "frontend", "7"]).expect_code(4);
-    fleet.bench.run(&["app", "rollback", "frontend"]).expect_code(0);
+    let why = "it greets\nnobody";
+    fleet.bench.run(&["app", "rollback", "frontend", "--reason", why]).expect_code(0);
+    // Who has done it, and why, is in the log and in the Application, as Argo CD has it.
+    let listed = fleet.bench.json(&["ops", "list", "--app", "frontend", "-o", "json"]);
+    assert_eq!(listed.as_array().unwrap().last().unwrap()["reason"], "it greets nobody");
+    assert_eq!(listed[0]["reason"], Value::Null, "nobody said why");
     let found = fleet.get("frontend");
+    let info = &found["status"]["operationState"]["operation"]["info"];
+    assert!(info.as_array().unwrap().contains(&json!({"name": "Reason", "value": why})), "{info}");
     let history = found["status"]["history"].as_array().unwrap().clone();
     assert_eq!((history.len(), &history[2]["revision"]), (3, &first));
     assert_eq!(found["status"]["sync"]["status"], "OutOfSync");

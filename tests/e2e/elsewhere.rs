@@ -110,8 +110,10 @@ fn the_same_is_said_and_done_as_over_the_socket() {
     there.run(&["refresh", "frontend"]).expect_code(0);
     there.fleet.until("frontend", |app| app["status"]["history"].as_array().is_some_and(|all| all.len() > 1));
     // What is done is done by whose token it is.
-    let synced = there.run(&["sync", "backend", "--prune", "--timeout", "10m"]).expect_code(0);
-    assert!(synced.out.contains("Succeeded by ann"), "{synced:?}");
+    let why = ["--reason", "a hotfix"];
+    let synced =
+        there.run(&[&["sync", "backend", "--prune", "--timeout", "10m"][..], &why].concat()).expect_code(0);
+    assert!(synced.out.contains("Succeeded by ann") && synced.out.contains("a hotfix"), "{synced:?}");
     let asked = &there.fleet.get("backend")["status"]["operationState"]["operation"];
     assert_eq!((&asked["initiatedBy"]["username"], &asked["sync"]["prune"]), (&json!("ann"), &json!(true)));
     // It is deleted with what it has.

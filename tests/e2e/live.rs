@@ -129,20 +129,32 @@ fn a_live_operation_is_paused_let_go_and_resumed() {
 #[test]
 fn a_live_operation_is_terminated() {
     let (bench, sync, id) = stuck();
-    let ended = bench.run(&["ops", "terminate", &id]).expect_code(0);
+    let ended = bench.run(&["ops", "terminate", &id, "--reason", "the wrong cluster"]).expect_code(0);
     assert!(ended.out.contains("is being terminated"), "{}", ended.out);
     let ran = sync.finish().expect_code(1);
     assert!(ran.out.contains("Operation terminated"), "{}", ran.out);
     assert_eq!(bench.creations("ConfigMap", "later"), 0);
+    assert_ended_because(&bench, &id, "the wrong cluster");
+}
+
+/// It is recorded who has ended it, and why.
+fn assert_ended_because(bench: &Bench, id: &str, reason: &str) {
+    let log = bench.json(&["ops", "log", id, "-o", "json"]);
+    let ended = log.as_array().unwrap().iter().find(|fact| fact["kind"] == "terminate-requested").unwrap();
+    assert_eq!(ended["details"]["reason"], reason);
+    let by = ended["details"]["by"].as_str().unwrap();
+    assert!(!by.is_empty() && !by.contains(reason), "{ended}");
+    assert_eq!(ended["text"], format!("{by} ends it: {reason}"));
 }
 
 #[test]
 fn a_killed_operation_is_terminated_from_the_log() {
-    let (bench, sync, _) = stuck();
+    let (bench, sync, id) = stuck();
     sync.signal("KILL");
     sync.finish();
-    let ended = bench.run(&["ops", "terminate", "stuck"]).expect_code(0);
+    let ended = bench.run(&["ops", "terminate", "stuck", "--reason", "nobody needs it"]).expect_code(0);
     assert!(ended.out.contains("Operation terminated"), "{}", ended.out);
+    assert_ended_because(&bench, &id, "nobody needs it");
     let shown = bench.json(&["ops", "show", "stuck", "-o", "json"]);
     assert_eq!(shown["phase"], "Failed");
     assert_eq!(shown["message"], "Operation terminated");

@@ -50,6 +50,8 @@ pub struct Resource {
     pub is_healthy_anyway: bool,
     /// Images of its containers, as they are in the cluster.
     pub images: Vec<String>,
+    /// The rule that judges its health, where its annotations make that another than its kind has; empty: none does.
+    pub own_rule: Option<Box<str>>,
 }
 
 /// What became of a comparison.

@@ -27,7 +27,7 @@ use crate::operation::{
 use crate::sources::{Sources, revisions};
 use crate::{conditions, instance_name};
 
-pub use asker::{Asker, asked_by};
+pub use asker::{Asker, asked_by, asker};
 
 /// A condition of our own: what a deletion waits for, besides its own operation.
 pub const HELD: &str = "DeletionWarning";

@@ -8,7 +8,8 @@ use tidegate_model::argo::{
 };
 use tidegate_model::{
     Backoff, Cascade, ClaimRequest, Destination, IgnoreDifference, OperationId, OperationPhase,
-    ResourceResult, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Timestamp, parse_duration,
+    ResourceResult, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Timestamp, Wisher,
+    parse_duration,
 };
 
 use crate::approval::{DRIFT_REMARK, PLAN_REMARK};
@@ -28,6 +29,8 @@ pub(crate) const ASKED_REMARK: &str = "tidegate.dev/deletion-asked-at";
 pub(crate) const APPROVED_REMARK: &str = "tidegate.dev/deletion-approved-before";
 /// The remark of an operation that a progressive sync wants: whose that is.
 pub(crate) const ROLLOUT_REMARK: &str = "tidegate.dev/rollout-of";
+/// The remark of an operation that says why it is asked for.
+pub(crate) const REASON_REMARK: &str = "Reason";
 /// The remark of an operation that says by which revisions its commits were named, one a line.
 const NAMES_REMARK: &str = "tidegate.dev/revisions";
 const LINE: &str = "\n";
@@ -96,6 +99,19 @@ pub enum Refused {
 /// The engine's id of an operation, once it has one.
 pub fn id(operation: &OperationRequest) -> Option<OperationId> {
     operation.remark(ID_REMARK)?.parse().ok()
+}
+
+/// Says why an operation is asked for: a remark, as Argo CD's command line makes it with `--info`. An empty one says nothing.
+pub fn give_reason(operation: &mut OperationRequest, reason: &str) {
+    if !reason.trim().is_empty() {
+        operation.set_remark(REASON_REMARK, reason.trim());
+    }
+}
+
+/// Why somebody has asked for an operation; empty where they have not said it, and where nobody has asked.
+pub fn reason(operation: &OperationRequest) -> &str {
+    let is_said = !operation.initiated_by.automated;
+    operation.remark(REASON_REMARK).filter(|_| is_said).unwrap_or_default()
 }
 
 /// What becomes of the objects, of an operation that deletes its application; `None` for a sync.
@@ -215,7 +231,10 @@ pub fn request(
     let sync = operation.sync.as_ref().ok_or(Refused::Nothing)?;
     let sources = sources(application, operation)?;
     let by = &operation.initiated_by;
-    let initiated_by = if by.automated { AUTOMATED.to_owned() } else { by.username.clone() };
+    let initiated_by = match by.automated {
+        true => AUTOMATED.to_owned(),
+        false => Wisher { by: &by.username, reason: reason(operation) }.text(),
+    };
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     let base = SyncRequest::new(instance_name(application), namespace, destination);
     Ok(SyncRequest {

@@ -9,7 +9,9 @@ use tidegate_model::argo::{
     Application, ApplicationSource, ConditionType, OperationInitiator, OperationRequest, OperationResource,
     OperationState, Rest, Retry, RetryBackoff, Strategy, SyncOperation, SyncStrategy,
 };
-use tidegate_model::{OperationId, OperationPhase, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
+use tidegate_model::{
+    OperationId, OperationPhase, ResourceSelector, RetryPolicy, SyncRequest, Timestamp, Wisher,
+};
 
 use crate::conditions;
 use crate::deletion;
@@ -185,10 +187,13 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
     let options = &request.options;
     let automated = request.initiated_by == AUTOMATED || request.deletion.is_some();
     let of_deletion = request.deletion.and_then(|_| deletion::asked(&request.initiated_by));
-    let username = match of_deletion {
-        Some((who, _)) => who.to_owned(),
-        None if automated => String::new(),
-        None => request.initiated_by.clone(),
+    let (username, reason) = match of_deletion {
+        Some((who, _)) => (who.to_owned(), ""),
+        None if automated => (String::new(), ""),
+        None => {
+            let Wisher { by, reason } = Wisher::read(&request.initiated_by);
+            (by.to_owned(), reason)
+        }
     };
     let force = Strategy { force: options.force, ..Strategy::default() };
     let strategy = match (options.skip_hooks, options.force) {
@@ -218,6 +223,7 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
         retry: Some(retry(application, &request.retry)),
         ..OperationRequest::default()
     };
+    operation::give_reason(&mut asked, reason);
     if let Some(cascade) = request.deletion {
         asked.set_remark(DELETION_REMARK, cascade.as_str());
         if let Some((_, Some(asked_at))) = of_deletion {

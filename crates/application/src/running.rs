@@ -9,7 +9,7 @@ use tidegate_model::argo::{
 };
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
 
-use crate::operation::{self, ID_REMARK, Progress, ROLLOUT_REMARK};
+use crate::operation::{self, ID_REMARK, Progress, REASON_REMARK, ROLLOUT_REMARK};
 use crate::refresh::{self, SKIP_ANNOTATION};
 use crate::sources::{Sources, revisions};
 use crate::windows::{Held, Windows};
@@ -66,7 +66,7 @@ fn asked(application: &Application, sources: &Sources, deploy: Deploy<'_>) -> Op
         retry: Some(policy.retry.unwrap_or_else(|| Retry { limit: RETRIES, ..Retry::default() })),
         ..OperationRequest::default()
     };
-    asked.set_remark("Reason", REASON);
+    asked.set_remark(REASON_REMARK, REASON);
     asked.set_remark(ROLLOUT_REMARK, deploy.set);
     asked
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_model::{
     Backoff, ClaimRequest, Destination, IfTaken, IgnoreDifference, RetryPolicy, SyncOptions, SyncRequest,
-    Tracking, WaitFor,
+    Tracking, WaitFor, Wisher,
 };
 use tidegate_service::clusters::{self, Chosen};
 use tidegate_service::last::LastSync;
@@ -52,6 +52,7 @@ fn carried_out(args: &SyncArgs, base: SyncRequest, printer: &Printer) -> SyncReq
     let (duration, factor, max) = (args.retry_backoff, args.retry_factor, args.retry_max);
     let backoff = Backoff { duration, factor, max };
     SyncRequest {
+        initiated_by: Wisher { by: &base.initiated_by, reason: &args.why.reason }.text(),
         options: SyncOptions { dry_run: args.dry_run, skip_dry_run: args.no_dry_run, ..base.options },
         retry: RetryPolicy { limit: args.retry, backoff, restart: false },
         deadline: args.deadline,
@@ -139,6 +140,7 @@ pub fn of_deletion(
             request.tracking.clone_from(&last.tracking);
         }
     }
+    request.initiated_by = Wisher { by: &request.initiated_by, reason: &args.why.reason }.text();
     request.options.dry_run = args.dry_run;
     request.options.skip_hooks |= args.no_hooks;
     request.retry.limit = args.retry;

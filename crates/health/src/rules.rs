@@ -189,6 +189,38 @@ impl HealthRules {
         layers::layer(object.group(), object.kind(), convention)
     }
 
+    /// Which rule judges an object, in words; `None` where nothing does, and so nothing is waited for.
+    pub fn rule_for(&self, object: &Object) -> Option<String> {
+        let (group, kind) = (object.group(), object.kind());
+        match self.layer(object)? {
+            Layer::User if Expressions::are_in(object) => {
+                Some("CEL expressions in its annotations".to_owned())
+            }
+            layer => self.rule_in(layer, group, kind),
+        }
+    }
+
+    /// The same of a kind, whatever its objects say in their annotations.
+    pub fn rule_for_kind(&self, gvk: &Gvk) -> Option<String> {
+        let (group, kind) = (gvk.group.as_str(), gvk.kind.as_str());
+        match self.user_rule(group, kind) {
+            Some(_) => self.rule_in(Layer::User, group, kind),
+            None => self.rule_in(layers::layer(group, kind, self.has_convention())?, group, kind),
+        }
+    }
+
+    fn rule_in(&self, layer: Layer, group: &str, kind: &str) -> Option<String> {
+        Some(match layer {
+            Layer::User => match self.user_rule(group, kind)? {
+                UserRule::Script(script) => format!("Lua script {}", script.name()),
+                UserRule::Expressions(expressions) => format!("CEL expressions of {}", expressions.name()),
+            },
+            Layer::BuiltIn if group.is_empty() => format!("built-in rule for {kind}"),
+            Layer::BuiltIn => format!("built-in rule for {group}/{kind}"),
+            Layer::Convention => "general convention for the status of custom resources".to_owned(),
+        })
+    }
+
     /// Judges an object. Scripts may ask for the time: it is `now`.
     ///
     /// - `None`: the object has no health, and a gate does not wait for it (ConfigMap, Secret, roles, …).

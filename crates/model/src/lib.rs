@@ -27,6 +27,7 @@ mod stream;
 mod time;
 mod tracking;
 mod window;
+mod wisher;
 
 pub mod annotations;
 pub mod argo;
@@ -60,3 +61,4 @@ pub use stream::{StreamId, StreamKind};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use tracking::{InvalidTracking, Search, Tracking, TrackingMethod, claimed_by};
 pub use window::{Blocked, Opened, Window, WindowKind, Zone, blocked, changes_in};
+pub use wisher::Wisher;

@@ -5,8 +5,10 @@ import { fill, h, link, outside, paths, refill, say, soon } from "./draw.js";
 import { linesOf, plain } from "./lines.js";
 import { follow } from "./news.js";
 import { operationsTable } from "./operations.js";
+import { saveButton } from "./picture.js";
 import { applicationActions, approveButton, rollbackButton } from "./steer.js";
-import { badge, count, objectName, short, shortHash, terms, time } from "./words.js";
+import { objectsOf, wavesPicture } from "./waves.js";
+import { badge, count, moment, objectName, short, shortHash, terms, time } from "./words.js";
 
 const RESOURCES_MAX = 10_000;
 const OPERATIONS = 20;
@@ -19,7 +21,7 @@ export function showApplication(main, namespace, name) {
   const path = at.application(namespace, name);
   const abort = new AbortController();
   const head = h("div");
-  const order = h("section", { "aria-labelledby": "order" }, h("h2", { id: "order" }, "In the order of the next sync"), h("div", null, "…"));
+  const order = h("section", { "aria-labelledby": "order" }, h("div.title", null, h("h2", { id: "order" }, "In the order of the next sync")), h("div", null, "…"));
   const waiting = h("section", { "aria-label": "The plan that waits for an approval" });
   waiting.hidden = true;
   const diff = h("section", { "aria-labelledby": "differs" }, h("h2", { id: "differs" }, "What differs"), h("div", null, "…"));
@@ -33,6 +35,12 @@ export function showApplication(main, namespace, name) {
     refill(head, headOf(state, path));
     const now = head.querySelector(".states")?.textContent;
     if (before && before !== now) say(`${name}: ${now}`);
+  }
+
+  function showOrder(...problem) {
+    refill(order.firstElementChild, h("h2", { id: "order" }, "In the order of the next sync"),
+      state.plan?.waves.length > 0 ? saveButton("the next sync", `${name}-next-sync`, () => pictureOf(state)) : null);
+    refill(order.lastElementChild, orderOf(state), problem);
   }
 
   // How it stands; and what is asked of the repository and the cluster only when that may be otherwise.
@@ -49,7 +57,7 @@ export function showApplication(main, namespace, name) {
       const line = lines.items.find(isIt);
       Object.assign(state, { resource, line, window, resources });
       showHead();
-      refill(order.lastElementChild, orderOf(state));
+      showOrder();
       refill(history, historyOf(state, path));
       await showWaiting();
       const operation = line?.operation;
@@ -95,11 +103,11 @@ export function showApplication(main, namespace, name) {
     look(`${path}/plan`, abort.signal).then((plan) => {
       if (isOld()) return;
       state.plan = plan;
-      refill(order.lastElementChild, orderOf(state));
+      showOrder();
     }, (problem) => {
       if (isOld()) return;
       state.plan = null;
-      refill(order.lastElementChild, orderOf(state), problem.name === "AbortError" ? null : h("p.problem", null, problem.words ?? String(problem)));
+      showOrder(problem.name === "AbortError" ? null : h("p.problem", null, problem.words ?? String(problem)));
     });
     look(`${path}/diff`, abort.signal).then((told) => isOld() || refill(diff.lastElementChild, diffOf(told)), failed(diff.lastElementChild));
     const called = namespace === "argocd" ? name : `${namespace}/${name}`;
@@ -130,7 +138,7 @@ export function showApplication(main, namespace, name) {
   };
 }
 
-function headOf({ resource, line, window }, path) {
+function headOf({ resource, line, window, resources }, path) {
   if (!line) return [h("h1", null, resource.metadata.name)];
   const operation = line.operation;
   const conditions = resource.status?.conditions ?? [];
@@ -142,7 +150,8 @@ function headOf({ resource, line, window }, path) {
     h("p.lead", null, operation ? [operation.message, " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
     operation?.finishedAt && !operation.id ? h("p.quiet", null, `It was refused before it began, so it is not among the operations. Asked for by ${operation.by || "nobody"}, `, time(operation.finishedAt)) : null,
     line.awaits ? h("p.lead", null, `It ${line.awaits}. `, link(paths.set(line.namespace, line.set), "See the ApplicationSet")) : null,
-    applicationActions(line, path) ?? h("div"),
+    operation?.reason ? h("p.quiet", null, `Asked for by ${operation.by}: ${operation.reason}`) : null,
+    applicationActions(line, path, resources) ?? h("div"),
     conditions.length > 0 ? h("section.problem", null, h("h2", null, "Conditions"),
       h("ul", null, conditions.map((one) => h("li", null, h("strong", null, one.type), `: ${one.message} `, time(one.lastTransitionTime))))) : h("div"),
     terms([
@@ -195,6 +204,19 @@ function orderOf({ plan, resources }) {
     wave.tasks.length > SHOWN ? h("p.quiet", null, `and ${count(wave.tasks.length - SHOWN, "other")}`) : null));
 }
 
+// The next sync as a picture that can be kept.
+function pictureOf({ line, plan }) {
+  const waves = plan.waves.map((wave) => ({ phase: wave.phase, wave: wave.wave, words: count(wave.tasks.length, "object"), objects: objectsOf(wave.tasks, (task) => task.action) }));
+  const title = `The next sync of ${line.namespace}/${line.name}`;
+  return wavesPicture({ title, words: `${count(waves.length, "wave")}, as things stand at ${moment(new Date().toISOString())}`, waves });
+}
+
+// By which rule its health is judged.
+function ruleOf(live) {
+  if (!live) return null;
+  return h("small.rule", null, live.healthRule ? `Health: ${live.healthRule}` : "Health: no rule judges it, so nothing waits for it");
+}
+
 function objectOf(task, live) {
   const health = live?.health;
   const hook = task.hook && typeof task.hook === "object" ? ` (${task.hook.deletePolicies.join(", ")})` : "";
@@ -202,7 +224,7 @@ function objectOf(task, live) {
     h("span.what", null, task.hook ? h("span.badge.hook", null, "hook") : null, " ", objectName(task), h("small", null, hook)),
     h("span.states", null, badge(task.action), badge(live?.status, "sync"), badge(health?.status, "health"),
       live?.requiresPruning ? h("span.badge.warn", null, "no longer wanted") : null),
-    h("span.words", null, [health?.message, task.reason].filter(Boolean).join("; ")));
+    h("span.words", null, [health?.message, task.reason].filter(Boolean).join("; "), " ", ruleOf(live)));
 }
 
 function diffOf({ objects, warnings }) {

@@ -5,9 +5,11 @@ import { fill, h, link, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { applicationLink } from "./operations.js";
 import { followOutput } from "./output.js";
+import { saveButton } from "./picture.js";
 import { operationActions, taskActions, waveActions } from "./steer.js";
 import { Story } from "./story.js";
-import { drawTimeline, keepDrawn, legend, savePicture, timelineTable } from "./timeline.js";
+import { KEPT_WIDTH, drawTimeline, keepDrawn, legend, timelineTable } from "./timeline.js";
+import { objectsOf, wavesPicture } from "./waves.js";
 import { badge, between, clock, count, long, objectName, objectState, short, terms, time, tone } from "./words.js";
 
 // So many facts, and so many objects, are listed at once.
@@ -32,7 +34,7 @@ export function showOperation(main, id) {
   const table = h("details", null, h("summary", null, "The timeline as a table"), h("div"));
   const left = h("p.quiet");
   const timeline = h("section", { "aria-labelledby": "timeline" }, h("div.title", null, h("h2", { id: "timeline" }, "Timeline"),
-    h("button", { type: "button", onclick: () => savePicture(story, `operation-${id}`) }, "Save as SVG")), legend(), picture, left, table);
+    saveButton("the timeline", `operation-${id}`, () => drawTimeline(story, KEPT_WIDTH, Date.now()).picture)), legend(), picture, left, table);
   const log = h("section", { "aria-labelledby": "facts" });
   const results = h("section", { "aria-labelledby": "results" });
   const written = h("section");
@@ -56,7 +58,8 @@ export function showOperation(main, id) {
   function showAll() {
     const before = head.querySelector(".badge")?.textContent;
     refill(head, headOf(operation, explanation, story));
-    refill(waves, h("h2", { id: "waves" }, "Waves"), columns(operation, story));
+    refill(waves, h("div.title", null, h("h2", { id: "waves" }, "Waves"),
+      operation.waves.length > 0 ? saveButton("the waves", `operation-${id}-waves`, () => pictureOf(operation, explanation, story)) : null), columns(operation, story));
     refill(results, resultsOf(operation, story, objects, () => {
       objects = Infinity;
       showAll();
@@ -146,7 +149,7 @@ function headOf(operation, explanation, story) {
     terms([
       ["Began", time(operation.startedAt)], ["Ended", isOver ? time(operation.finishedAt) : null],
       ["Took", between(operation.startedAt, operation.finishedAt)], ["Deadline", isOver ? null : deadline],
-      ["Asked for by", request.initiatedBy], ["Revision", request.revision ? short(request.revision) : null],
+      ["Asked for by", request.initiatedBy], ["Why", request.reason], ["Revision", request.revision ? short(request.revision) : null],
       ["Cluster", request.destination], ["Attempts", operation.retryCount > 0 ? String(operation.retryCount + 1) : null],
       ["Options", [request.prune && "prune", request.dryRun && "dry run", request.force && "force", request.skipHooks && "without hooks", ...(request.syncOptions ?? [])].filter(Boolean).join(", ")],
       ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.next], ["Waiting", isOver ? null : explanation.waiting],
@@ -161,15 +164,42 @@ function file(id, ending, words) {
   return h("a", { href: `${at.operation(id)}/export${ending}`, download: "" }, words);
 }
 
+// How much of a wave is written, passed over and well, in numbers and words.
+function progressOf(operation, story, wave) {
+  const applied = Math.max(wave.done, story.appliedOf(wave));
+  const skipped = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave && objectState(one) === "Skipped").length;
+  const well = Math.max(0, wave.done - skipped);
+  const words = [`${well} of ${wave.tasks} done`, skipped > 0 ? `${skipped} skipped` : "", applied > wave.done ? `${applied} written` : ""].filter(Boolean).join(", ");
+  return { applied, skipped, well, words };
+}
+
+// The same as a picture that can be kept, with the names of the objects.
+function pictureOf(operation, explanation, story) {
+  const known = new Map(operation.resources.map((one) => [`${one.syncPhase} ${one.wave} ${one.group ?? ""} ${objectName(one)}`, one]));
+  const waves = operation.waves.map((wave) => {
+    const { applied, well, words } = progressOf(operation, story, wave);
+    const share = (number) => (wave.tasks > 0 ? number / wave.tasks : 0);
+    const tasks = story.plan.find((one) => one.phase === wave.phase && one.wave === wave.wave)?.tasks ?? [];
+    const stateOf = (task) => {
+      const one = known.get(`${wave.phase} ${wave.wave} ${task.group ?? ""} ${objectName(task)}`);
+      return one ? objectState(one, wave) : "Pending";
+    };
+    const bad = tone(wave.state) === "bad";
+    return {
+      phase: wave.phase, wave: wave.wave, state: wave.state, words, objects: objectsOf(tasks, stateOf),
+      shares: [["busy", share(applied)], ["dull", share(wave.done)], [bad ? "bad" : "good", share(well)]],
+    };
+  });
+  const title = `${operation.deletion ? "Deletion" : "Operation"} of ${operation.app}`;
+  return wavesPicture({ title, words: `${operation.phase}: ${operation.finishedAt ? operation.message : explanation.summary}`, waves });
+}
+
 // The waves as columns that fill: first with what is applied, then with what is well.
 function columns(operation, story) {
   if (operation.waves.length === 0) return h("p.empty", null, "There is no plan yet.");
   return h("ol.waves", { tabindex: "0", "aria-label": "Waves" }, operation.waves.map((wave) => {
-    const applied = Math.max(wave.done, story.appliedOf(wave));
-    const skipped = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave && objectState(one) === "Skipped").length;
-    const well = Math.max(0, wave.done - skipped);
+    const { applied, skipped, well, words } = progressOf(operation, story, wave);
     const share = (number) => `${wave.tasks > 0 ? Math.round((number / wave.tasks) * 100) : 0}%`;
-    const words = [`${well} of ${wave.tasks} done`, skipped > 0 ? `${skipped} skipped` : "", applied > wave.done ? `${applied} written` : ""].filter(Boolean).join(", ");
     const took = wave.openedAt ? between(wave.openedAt, wave.passedAt ?? operation.finishedAt) : "";
     return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
       h("div.column", { "aria-hidden": "true" }, h("div.applied", { look: { height: share(applied) } }),

@@ -4,11 +4,14 @@ import { look, query } from "./ask.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { OPERATION, asked, filterBar } from "./lists.js";
 import { follow } from "./news.js";
+import { cut } from "./picture.js";
 import { badge, between, count, short, time } from "./words.js";
 
 const PAGE = 50;
 // So many can be asked for at once.
 const MOST = 500;
+// So many letters of a reason are in a list.
+const REASON = 60;
 
 // A row for each of these operations.
 export function operationsTable(items, withApplication = true) {
@@ -22,7 +25,7 @@ export function operationsTable(items, withApplication = true) {
       h("td", null, between(one.startedAt, one.finishedAt)),
       h("td", null, `${one.wavesPassed} of ${one.waves}`),
       h("td", null, one.revision ? short(one.revision) : "–"),
-      h("td", null, one.initiatedBy ?? "–"),
+      h("td", null, one.initiatedBy ?? "–", one.reason ? h("small", { title: one.reason }, `: ${cut(one.reason, REASON)}`) : null),
       h("td.words", null, one.damage ?? one.message ?? ""))))));
 }
 

@@ -25,7 +25,7 @@ export function showRollout(main, namespace, name) {
   const head = h("div");
   const steps = h("section", { "aria-labelledby": "steps" });
   const refused = h("div");
-  const preview = previewOf(path, abort);
+  const preview = h("div", null, rolloutPreviewOf(path, namespace, abort), previewOf(path, abort));
   const runs = runsOf(namespace, name, abort.signal);
   fill(main, head, steps, refused, runs.element, preview);
   let [set, told, isGone] = [null, null, false];
@@ -111,13 +111,12 @@ function shownOf({ rollout, teardown }) {
 function headOf(set, told, path) {
   const { isDeleting, shown } = shownOf(told);
   const explanation = told.explanation;
-  const conditions = (set.status?.conditions ?? []).filter((one) => one.type === "ErrorOccurred" && one.status === "True");
   return [
     h("div.title", null, h("h1", null, set.metadata.name), badge(set.status?.health?.status ?? "Unknown", "health"),
       shown?.paused && !shown.finishedAt ? badge("Held") : null, shown?.end ? badge(shown.end, isDeleting ? "deletion" : "rollout") : null),
     h("p.lead", null, told.line),
     setActions(told, set, path) ?? h("div"),
-    conditions.length > 0 ? h("section.problem", null, h("ul", null, conditions.map((one) => h("li", null, one.message)))) : h("div"),
+    conditionsOf(set.status?.conditions ?? []),
     shown ? terms([
       [isDeleting ? "Deletion began" : "Rollout began", time(shown.startedAt)], ["Ended", shown.finishedAt ? time(shown.finishedAt) : null],
       ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Held", shown.paused],
@@ -126,6 +125,17 @@ function headOf(set, told, path) {
     explanation && explanation.awaited.length > 0 ? h("section", { "aria-labelledby": "awaited" }, h("h2", { id: "awaited" }, "What it waits for"),
       h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), `: ${one.why} `, h("small", null, `for ${between(one.since)}`)))),
       explanation.warnings.map((one) => h("p.problem", null, one))) : h("div"),
+  ];
+}
+
+// What is wrong with it, and how else it stands, each with its message.
+function conditionsOf(all) {
+  const isBad = (one) => one.status === "True" && (one.type === "ErrorOccurred" || one.type.endsWith("Warning"));
+  const line = (one) => h("li", { "data-key": one.type }, h("strong", null, one.type), one.status === "True" ? "" : ` (${one.status})`, `: ${one.message || one.reason} `, time(one.lastTransitionTime));
+  const [bad, good] = [all.filter(isBad), all.filter((one) => !isBad(one))];
+  return [
+    bad.length > 0 ? h("section.problem", null, h("h2", null, "What is wrong"), h("ul", null, bad.map(line))) : h("div"),
+    good.length > 0 ? h("details", null, h("summary", null, "Conditions"), h("ul", null, good.map(line))) : h("div"),
   ];
 }
 
@@ -218,6 +228,41 @@ function refusedOf(told, namespace) {
   const refused = Object.entries(told.refused ?? {});
   return refused.length > 0 ? h("section.problem", null, h("h2", null, "Not made or not changed"),
     h("ul", null, refused.map(([name, why]) => h("li", null, link(paths.application(namespace, name), name), `: ${why}`)))) : null;
+}
+
+// A rollout before it begins: who is in which step, what each would get, and what opens the steps.
+function rolloutPreviewOf(path, namespace, abort) {
+  const place = h("div", { "aria-live": "polite" });
+  const show = async () => {
+    try {
+      const { rollout, before, unknown } = await look(`${path}/plan`, abort.signal);
+      if (!rollout) return fill(place, h("p", null, "Its Applications are synced each by its own policy: there is no progressive sync."));
+      const of = (number) => rollout.members.filter((one) => one.step === String(number));
+      const would = (member) => wouldGet(member, before[member.application], unknown[member.application], namespace);
+      const outside = of(-1);
+      return fill(place, h("ol.foreseen", null, rollout.steps.map((step, index) => h("li.card", null,
+        h("h3", null, `Step ${index + 1} `, h("small", null, count(of(index + 1).length, "Application"))), h("p.quiet", null, step.selects),
+        terms([
+          ["At once", step.maxUpdate === 0 ? "none by itself: somebody has to sync each" : step.maxUpdate ?? "all"],
+          ["Begins by", (step.gates ?? []).length > 0 ? step.gates.join(", ") : index === 0 ? "itself" : "itself, after the step before"],
+          ["May fail", step.maxFailures ?? null], ["May take", step.deadlineSeconds ? long(step.deadlineSeconds * 1000) : null],
+        ]),
+        h("ul", null, of(index + 1).map(would))))),
+      outside.length > 0 ? [h("h3", null, "In no step"), h("p.quiet", null, "No step selects these: the rollout leaves them alone."), h("ul", null, outside.map(would))] : null);
+    } catch (problem) {
+      if (problem.name !== "AbortError") fill(place, h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+      return undefined;
+    }
+  };
+  return h("section", { "aria-labelledby": "foreseen" }, h("h2", { id: "foreseen" }, "If a rollout began now"),
+    h("button", { type: "button", onclick: show, "data-do": "preview-rollout" }, "Show what it would do"), place);
+}
+
+function wouldGet(member, before, unknown, namespace) {
+  const [now, then] = [before, member.targetRevisions].map((all) => (all ?? []).map(short).join(", "));
+  const what = unknown ? `it is not known yet what it gets: ${unknown}` : member.status === "Healthy" ? `has ${then} already`
+    : now === then ? `${then} once more` : now ? `${now} → ${then}` : `${then}, its first`;
+  return h("li", null, link(paths.application(namespace, member.application), member.application), `: ${what}`);
 }
 
 // In which order all would go, for whoever wants to know it beforehand.

@@ -8,11 +8,14 @@ import { badge, count, tone } from "./words.js";
 
 const SORTS = [["name", "name"], ["health", "health"], ["applications", "number of Applications"]];
 const COLUMNS = [["Name", "name"], ["Health", "health"], ["Applications", "operation"], ["Rollout", "bar"], ["Where it is, or what is wrong", "why"]];
-const STATES = ["Healthy", "Progressing", "Pending", "Waiting"];
+const STATES = ["Healthy", "Skipped", "Progressing", "Pending", "Waiting"];
 
 // How many Applications of a rollout are how far, as a bar and in words.
 export function rolloutBar(set) {
-  const members = set.rollout?.members ?? {};
+  // Argo CD's words make no difference between what was skipped and what is well.
+  const skipped = set.rollout?.skipped ?? 0;
+  const members = { ...set.rollout?.members, Skipped: skipped };
+  if (skipped > 0) members.Healthy -= skipped;
   const total = Object.values(members).reduce((sum, one) => sum + one, 0);
   if (total === 0) return h("span.quiet", null, count(set.applications, "Application"));
   const states = STATES.filter((state) => members[state] > 0);

@@ -29,21 +29,30 @@ export function approveButton(app, plan) {
   }));
 }
 
-// Of an Application.
-export function applicationActions(app, path) {
+// What becomes of a sync while another operation is under way.
+const POLICIES = [
+  ["refuse", "This one is refused"], ["queue", "This one begins when that one is over"],
+  ["supersede", "That one is ended for this one, where it waits or has failed and none of its hooks runs"],
+];
+
+// Of an Application, and its objects.
+export function applicationActions(app, path, resources) {
   const name = `${app.namespace}/${app.name}`;
   const isRunning = ["Running", "Terminating"].includes(app.operation?.phase);
   return buttons(
     !app.deleting && ask("Sync…", () => ({
       what: [`The manifests of ${name} are applied to ${app.destination.cluster}, wave by wave, with their hooks.`],
-      preview: (said) => planned(path, said),
+      preview: planning(path, isRunning),
       fields: [
         { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" },
         { name: "prune", label: "Delete objects that are no longer in the manifests", kind: "check" },
         { name: "dryRun", label: "Dry run: the cluster judges everything, and nothing is written", kind: "check" },
+        { name: "resources", label: "Only some of its objects, without hooks", kind: "several", options: resources.filter((one) => !one.hook).map((one) => [selectorOf(one), objectName(one)]) },
+        { name: "policy", label: "While another operation is under way", kind: "choice", value: "refuse", options: POLICIES },
+        WHY,
       ],
       action: "Sync",
-      run: ({ revision, prune, dryRun }) => act(`${path}/sync`, { ...(revision ? { revision } : {}), prune, dryRun }),
+      run: ({ revision, resources: chosen, ...rest }) => act(`${path}/sync`, { ...(revision ? { revision } : {}), resources: chosen.map((one) => JSON.parse(one)), ...rest }),
     })),
     ask("Refresh…", () => ({
       what: [`The repository of ${name} is looked at, and its objects are compared. Nothing is written.`],
@@ -53,8 +62,9 @@ export function applicationActions(app, path) {
     })),
     isRunning && ask("Terminate…", () => ({
       what: [`The operation of ${name} that is under way ends: hooks that run are stopped, and later waves do not begin.`],
+      fields: [WHY],
       action: "Terminate",
-      run: () => act(`${path}/terminate`),
+      run: ({ reason }) => act(`${path}/terminate`, { reason }),
     }), true),
     !app.deleting && ask("Delete…", () => ({
       what: [`${name} is deleted, and its objects in the reverse order of its waves, unless they are to stay.`],
@@ -68,19 +78,41 @@ export function applicationActions(app, path) {
     }), true));
 }
 
-// What a sync of this revision would do. What runs only when it fails is counted apart.
-async function planned(path, { revision, prune, dryRun }) {
-  const plan = await look(query(`${path}/plan`, { revision }));
-  const rescue = plan.waves.filter((wave) => wave.phase === "SyncFail").flatMap((wave) => wave.tasks).length;
-  const waves = plan.waves.filter((wave) => wave.phase !== "SyncFail");
-  const all = waves.flatMap((wave) => wave.tasks);
+// An object as the API selects it, as one text.
+const selectorOf = ({ group = "", kind, namespace = "", name }) => JSON.stringify({ group, kind, namespace, name });
+
+// Tells what a sync would do that is asked for like this. A revision is planned once for a question.
+function planning(path, isRunning) {
+  const plans = new Map();
+  return async (said) => {
+    const { revision } = said;
+    if (!plans.has(revision)) plans.set(revision, look(query(`${path}/plan`, { revision })));
+    try {
+      return planned(await plans.get(revision), said, isRunning);
+    } catch (problem) {
+      plans.delete(revision);
+      throw problem;
+    }
+  };
+}
+
+// What runs only when it fails is counted apart. What is chosen is synced without hooks.
+function planned(plan, { prune, dryRun, resources, policy }, isRunning) {
+  const chosen = new Set(resources);
+  const isMeant = (task) => chosen.size === 0 || (!task.hook && chosen.has(selectorOf(task)));
+  const rescue = chosen.size > 0 ? 0 : plan.waves.filter((wave) => wave.phase === "SyncFail").flatMap((wave) => wave.tasks).length;
+  const waves = plan.waves.filter((wave) => wave.phase !== "SyncFail" && wave.tasks.some(isMeant));
+  const all = waves.flatMap((wave) => wave.tasks).filter(isMeant);
+  const missing = chosen.size - new Set(all.map(selectorOf)).size;
   const of = (...actions) => all.filter((task) => !task.hook && actions.includes(task.action)).length;
   const surplus = of("prune", "prune-skipped");
   const gone = surplus === 0 ? "nothing to prune" : prune ? `${surplus} to prune, but for what asks to stay` : `${surplus} no longer in the manifests, which ${surplus === 1 ? "stays" : "stay"}`;
   return [
+    chosen.size > 0 ? h("p", null, `Nothing but ${count(chosen.size, "chosen object")}${missing > 0 ? `, of which this revision has ${chosen.size - missing}` : ""}.`) : null,
     h("p", null, `As things stand: ${count(waves.length, "wave")}, ${count(all.filter((task) => task.hook).length, "hook")}, ${of("create")} to create, ${of("apply", "replace")} to apply, ${gone}.`),
     rescue > 0 ? h("p.quiet", null, `Where it fails: ${count(rescue, "task")} of phase SyncFail.`) : null,
     dryRun ? h("p.quiet", null, "Nothing of that is written.") : null,
+    isRunning ? h("p", null, `An operation is under way: ${POLICIES.find(([one]) => one === policy)[1]}.`) : null,
   ];
 }
 
@@ -115,9 +147,9 @@ export function rollbackButton(app, path, entry) {
     what: [
       `${app.namespace}/${app.name} goes back to ${short(entry.revision)}, deployed at ${moment(entry.deployedAt)}, without hooks.`,
     ],
-    fields: [{ name: "prune", label: "Delete objects that were not there then", kind: "check" }],
+    fields: [{ name: "prune", label: "Delete objects that were not there then", kind: "check" }, WHY],
     action: "Roll back",
-    run: ({ prune }) => act(`${path}/rollback`, { id: entry.id, prune }),
+    run: ({ prune, reason }) => act(`${path}/rollback`, { id: entry.id, prune, reason }),
   }));
   button.dataset.do = `rollback ${entry.id}`;
   button.setAttribute("aria-label", `Roll back to ${short(entry.revision)} of ${moment(entry.deployedAt)}…`);
@@ -139,14 +171,16 @@ export function operationActions(operation, explanation) {
     })),
     asks("needs confirmation") && ask("Confirm prunes…", () => ({
       what: ["These objects are deleted:", ...awaited.filter((one) => one.why.includes("confirmation")).map((one) => one.what)],
+      fields: [WHY],
       action: "Confirm",
-      run: () => act(`${path}/confirm`),
+      run: ({ reason }) => act(`${path}/confirm`, { reason }),
     }), true),
     operation.pausedBy
       ? ask("Continue…", () => ({
         what: [`${operation.app} goes on where ${operation.pausedBy} has held it. Deadlines run again.`],
+        fields: [WHY],
         action: "Continue",
-        run: () => act(`${path}/unpause`),
+        run: ({ reason }) => act(`${path}/unpause`, { reason }),
       }))
       : ask("Pause…", () => ({
         what: [`${operation.app} is held at its next safe point. What runs already goes on; deadlines stand still.`],
@@ -156,8 +190,9 @@ export function operationActions(operation, explanation) {
       })),
     ask("Terminate…", () => ({
       what: [`The operation of ${operation.app} ends: hooks that run are stopped, and later waves do not begin.`],
+      fields: [WHY],
       action: "Terminate",
-      run: () => act(`${path}/terminate`),
+      run: ({ reason }) => act(`${path}/terminate`, { reason }),
     }), true));
 }
 

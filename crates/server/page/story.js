@@ -5,6 +5,7 @@ const WAITS = new Set(["Held", "Settling", "AwaitingRetry"]);
 const HEALTH = { Healthy: "good", Progressing: "busy", Degraded: "bad", Missing: "warn", Suspended: "wait", Unknown: "dull" };
 const key = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace}/${object.name}`;
 const waveKey = ({ phase, wave }) => `${phase} ${wave}`;
+const because = (what, reason) => (reason ? `${what}: ${reason}` : what);
 
 // Which facts are told, and by what; the others change nothing that is shown here.
 const KINDS = {
@@ -116,6 +117,7 @@ export class Story {
   begun(details, at) {
     this.request = details;
     this.operation.begin(at, "Planning", "busy", "", 1);
+    if (details.reason) this.operation.mark(at, because(`${details.initiatedBy} asks for it`, details.reason), "busy");
   }
 
   planned(details) {
@@ -252,17 +254,17 @@ export class Story {
 
   held(details, at) {
     this.paused = this.operation.state;
-    this.operation.begin(at, "Paused", "wait", `held by ${details.by}${details.reason ? `: ${details.reason}` : ""}`, this.attempt);
+    this.operation.begin(at, "Paused", "wait", because(`held by ${details.by}`, details.reason), this.attempt);
   }
 
   unpaused(details, at) {
     this.operation.begin(at, this.paused ?? "", WAITS.has(this.paused) ? "wait" : "busy", "", this.attempt);
-    this.operation.mark(at, `${details.by} lets it go on`, "good");
+    this.operation.mark(at, because(`${details.by} lets it go on`, details.reason), "good");
     this.paused = null;
   }
 
   approved(details, at) {
-    this.operation.mark(at, `${details.by} approves wave ${details.number}${details.reason ? `: ${details.reason}` : ""}`, "good");
+    this.operation.mark(at, because(`${details.by} approves wave ${details.number}`, details.reason), "good");
   }
 
   planTaken(details, at) {
@@ -285,11 +287,11 @@ export class Story {
   }
 
   pruneConfirmed(details, at) {
-    this.operation.mark(at, `${details.by} confirms prunes`, "good");
+    this.operation.mark(at, because(`${details.by} confirms prunes`, details.reason), "good");
   }
 
   terminateRequested(details, at) {
-    this.operation.mark(at, `${details.by} ends it`, "warn");
+    this.operation.mark(at, because(`${details.by} ends it`, details.reason), "warn");
   }
 
   attemptFailed(details, at) {

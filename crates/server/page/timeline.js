@@ -1,6 +1,7 @@
 // The timeline of an operation as a picture, and the same as a table for those who do not see it.
 
 import { fill, h, svg } from "./draw.js";
+import { cut } from "./picture.js";
 import { clock, long } from "./words.js";
 
 const LINE = 24;
@@ -14,9 +15,6 @@ const OBJECTS_MAX = 150;
 const INDENT = { operation: 0, phase: 0, wave: 10, object: 22 };
 const STEPS = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
 
-// The colours of a saved picture, which has no style sheet of its own.
-const SAVED = "text{font:12px sans-serif;fill:#1a2330}.dull{fill:#c3cad4}.frame{fill:#d5dae1}.good{fill:#1f8f4e}.busy{fill:#2f7ad1}.wait{fill:#e0a100}.warn{fill:#c96f00}.bad{fill:#c9302c}.grid{stroke:#d5dae1}.head text{font-weight:bold}rect.paper{fill:#fff}";
-
 // The lines that are drawn, and how many are not.
 export function chosen(story, now) {
   const lines = story.lines();
@@ -26,6 +24,9 @@ export function chosen(story, now) {
   const wanted = new Set(objects.sort((one, other) => bad(other) - bad(one) || other.took(now) - one.took(now)).slice(0, OBJECTS_MAX));
   return [lines.filter((line) => line.level !== "object" || wanted.has(line)), objects.length - OBJECTS_MAX];
 }
+
+// So wide is a timeline that is kept, in pixels.
+export const KEPT_WIDTH = 1200;
 
 export function drawTimeline(story, width, now) {
   const [lines, left] = chosen(story, now);
@@ -82,10 +83,6 @@ function drawLine(picture, line, { y, height, isNarrow, margin, x, to }) {
   picture.append(group);
 }
 
-function cut(text, most) {
-  return text.length <= most ? text : `${text.slice(0, Math.max(3, most - 1))}…`;
-}
-
 // The same as a table.
 export function timelineTable(story, now) {
   const [lines] = chosen(story, now);
@@ -108,21 +105,6 @@ export function timelineTable(story, now) {
 export function legend() {
   const all = [["busy", "at work"], ["wait", "waits, with its reason"], ["good", "well"], ["bad", "failed"], ["warn", "missing"], ["dull", "not known"]];
   return h("ul.legend", { "aria-label": "What the colours mean" }, all.map(([tone, word]) => h("li", null, h(`span.swatch.${tone}`, { "aria-hidden": "true" }), word)));
-}
-
-// Saves the picture as a file.
-export function savePicture(story, name) {
-  const { picture } = drawTimeline(story, 1200, Date.now());
-  const style = svg("style");
-  style.textContent = SAVED;
-  picture.prepend(style, svg("rect.paper", { width: "100%", height: "100%" }));
-  const file = new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
-  const address = URL.createObjectURL(file);
-  const anchor = h("a", { href: address, download: `${name}.svg` });
-  document.body.append(anchor);
-  anchor.click();
-  anchor.remove();
-  URL.revokeObjectURL(address);
 }
 
 // Draws again whenever the room for it changes; returns what ends that.

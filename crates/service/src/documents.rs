@@ -13,6 +13,7 @@ pub mod runs;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, TRYING_AGAIN};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
 
@@ -108,6 +109,9 @@ pub struct SummaryDocument {
     /// Who has asked for it; `None` where that is not known.
     #[serde(default)]
     pub initiated_by: Option<String>,
+    /// Why; `None` where that was not said. Of a deletion, who has asked for it says that too.
+    #[serde(default)]
+    pub reason: Option<String>,
     /// In the newest attempt.
     pub waves_passed: u32,
     /// All waves of its plan; 0 before there is one.
@@ -193,7 +197,8 @@ impl From<&Listed> for SummaryDocument {
     fn from(listed: &Listed) -> Self {
         let known = listed.summary.as_ref();
         let (waves_passed, waves) = known.map_or((0, 0), |known| known.waves);
-        let word = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let word = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let asker = known.map(|known| asker(&known.initiated_by));
         Self {
             id: listed.operation,
             app: known.map(|known| known.application.clone()),
@@ -204,7 +209,8 @@ impl From<&Listed> for SummaryDocument {
             started_at: known.map_or_else(|| operations::made_at(listed.operation), |known| known.started_at),
             finished_at: known.and_then(|known| known.finished_at),
             revision: known.and_then(|known| word(&known.revision)),
-            initiated_by: known.and_then(|known| word(&known.initiated_by)),
+            initiated_by: asker.and_then(|asker| word(asker.by)),
+            reason: asker.and_then(|asker| word(asker.reason)),
             waves_passed,
             waves,
             damage: listed.damage.clone(),

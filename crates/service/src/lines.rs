@@ -114,6 +114,8 @@ pub struct OperationLine {
     pub finished_at: Option<Time>,
     /// Who asked; `automated` for nobody.
     pub by: String,
+    /// Why; empty where they have not said it.
+    pub reason: String,
 }
 
 /// Whether sync windows let an application be synced now.
@@ -238,6 +240,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             started_at: None,
             finished_at: None,
             by: by(asked),
+            reason: operation::reason(asked).to_owned(),
         }),
         _ => known.map(|known| OperationLine {
             id: operation::id(&known.operation),
@@ -246,6 +249,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             started_at: Some(known.started_at),
             finished_at: known.finished_at,
             by: by(&known.operation),
+            reason: operation::reason(&known.operation).to_owned(),
         }),
     }
 }

@@ -14,7 +14,7 @@ use tidegate_executor::{
 use tidegate_lifecycle::operation::{
     Driver, Explanation, Fact, Input, OperationView, TRYING_AGAIN, explain, view,
 };
-use tidegate_model::{OperationId, Plan, Severity, Warning, format_duration};
+use tidegate_model::{OperationId, Plan, Severity, Warning, Wisher, format_duration};
 use tidegate_oplog::{History, Log, LogError, Lookup, TypedLog as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -219,8 +219,8 @@ impl Queries {
             Request::SyncApplication { name, operation } => {
                 self.serving().await?.sync(&name, *operation).await.map(|()| Reply::Done)
             }
-            Request::TerminateApplication { name, by } => {
-                self.serving().await?.terminate(&name, by).await.map(|()| Reply::Done)
+            Request::TerminateApplication { name, by, reason } => {
+                self.serving().await?.terminate(&name, by, reason).await.map(|()| Reply::Done)
             }
             Request::DeleteApplication { name, cascade, by, reason } => {
                 self.serving().await?.delete(&name, cascade, by, reason).await.map(|()| Reply::Done)
@@ -229,8 +229,8 @@ impl Queries {
                 let plan = self.serving().await?.plan_deletion(&name, cascade).await?;
                 Ok(Reply::DeletionPlan(Box::new(plan)))
             }
-            Request::RollbackApplication { name, id, prune, by } => {
-                self.serving().await?.rollback(&name, id, prune, by).await.map(|()| Reply::Done)
+            Request::RollbackApplication { name, id, prune, by, reason } => {
+                self.serving().await?.rollback(&name, id, prune, (by, reason)).await.map(|()| Reply::Done)
             }
             Request::DiffApplication { name, revision } => {
                 let (objects, findings) = self.serving().await?.diff(&name, revision).await?;
@@ -272,9 +272,9 @@ impl Queries {
                 let line = serving.approve_plan(Some(&name), &hash, (by, reason)).await?;
                 Ok(Reply::Plans(vec![line]))
             }
-            Request::SyncPlan { name, hash, allow_drift, by } => {
+            Request::SyncPlan { name, hash, allow_drift, by, reason } => {
                 let serving = self.serving().await?;
-                let line = serving.sync_plan(Some(&name), &hash, (allow_drift, by)).await?;
+                let line = serving.sync_plan(Some(&name), &hash, (allow_drift, by, reason)).await?;
                 Ok(Reply::Plans(vec![line]))
             }
             Request::DeleteSimulated { object } => {
@@ -455,7 +455,7 @@ impl Queries {
             let message = over.summary.details.message;
             return Err(EngineError::AlreadyFinished { operation, message }.into());
         }
-        let ends = wish == Wish::Terminate;
+        let ends = matches!(wish, Wish::Terminate { .. });
         record(&self.log, operation, input(by, wish), SystemClock.now()).await?;
         if let (true, Some(engine)) = (ends, self.engine.get()) {
             engine.resume(operation).await?;
@@ -480,10 +480,10 @@ fn is_at_work(
 
 async fn tell(engine: &Engine, operation: OperationId, by: &str, wish: &Wish) -> Result<(), EngineError> {
     match wish {
-        Wish::Terminate => engine.terminate(operation, by).await,
+        Wish::Terminate { reason } => engine.terminate(operation, &Wisher { by, reason }.text()).await,
         Wish::Pause { reason } => engine.pause(operation, by, reason).await,
-        Wish::Unpause => engine.unpause(operation, by).await,
-        Wish::Confirm => engine.confirm_prune(operation, by).await,
+        Wish::Unpause { reason } => engine.unpause(operation, &Wisher { by, reason }.text()).await,
+        Wish::Confirm { reason } => engine.confirm_prune(operation, &Wisher { by, reason }.text()).await,
         Wish::Approve { wave, reason } => engine.approve(operation, *wave, by, reason).await,
         Wish::Override { what, scope, reason } => {
             engine.override_tasks(operation, *what, scope.clone(), by, reason).await
@@ -492,12 +492,13 @@ async fn tell(engine: &Engine, operation: OperationId, by: &str, wish: &Wish) ->
 }
 
 fn input(by: &str, wish: Wish) -> Input {
+    let said = |reason: &str| Wisher { by, reason }.text();
     let by = by.to_owned();
     match wish {
-        Wish::Terminate => Input::Terminate { by },
+        Wish::Terminate { reason } => Input::Terminate { by: said(&reason) },
         Wish::Pause { reason } => Input::Pause { by, reason },
-        Wish::Unpause => Input::Unpause { by },
-        Wish::Confirm => Input::ConfirmPrune { by },
+        Wish::Unpause { reason } => Input::Unpause { by: said(&reason) },
+        Wish::Confirm { reason } => Input::ConfirmPrune { by: said(&reason) },
         Wish::Approve { wave, reason } => Input::Approve { wave, by, reason },
         Wish::Override { what, scope, reason } => Input::Override { what, scope, by, reason },
     }

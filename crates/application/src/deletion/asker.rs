@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidegate_model::Wisher;
 use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{ObjectMeta, Time};
 
@@ -87,5 +88,15 @@ fn bounded(text: &str, most: usize) -> String {
 /// The person who has asked for a deletion, of an operation that was begun by this, as the log has it. `None` of any other
 /// operation, and where nobody knows.
 pub fn asked_by(initiated_by: &str) -> Option<&str> {
-    initiated_by.split_once(BY).map(|(by, _)| by)
+    let (by, _) = initiated_by.split_once(BY)?;
+    // Why somebody wants a sync may be a deletion.
+    Wisher::read(by).reason.is_empty().then_some(by)
+}
+
+/// Who has asked for any operation, as the log has it, and why. Of a deletion the first says all that is known of it.
+pub fn asker(initiated_by: &str) -> Wisher<'_> {
+    match asked_by(initiated_by) {
+        Some(_) => Wisher { by: initiated_by, reason: "" },
+        None => Wisher::read(initiated_by),
+    }
 }

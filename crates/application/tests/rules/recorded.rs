@@ -89,6 +89,37 @@ fn a_status_that_was_lost_follows_from_the_log() {
     assert_eq!(old.status.history, known.status.history);
 }
 
+/// The log has one text for both.
+#[test]
+fn who_has_asked_for_a_sync_and_why_follows_from_the_log() {
+    let mut known = automated();
+    let mut recorded = begun(&mut known, 1, COMMIT, 0);
+    for (info, text, reason) in [
+        (json!([{"name": "Reason", "value": " a hotfix "}]), "ann, because: a hotfix", "a hotfix"),
+        (json!([{"name": "Reason", "value": ""}]), "ann", ""),
+        (json!([]), "ann", ""),
+    ] {
+        let asked = json!({"sync": {}, "initiatedBy": {"username": "ann"}, "info": info});
+        let place = (Destination::Simulated, "shop".into());
+        let asked = serde_json::from_value(asked).unwrap();
+        let request = request(&known, &asked, place, &[COMMIT.to_owned()]).unwrap();
+        assert_eq!(request.initiated_by, text);
+        let found = deletion::asker(&request.initiated_by);
+        assert_eq!((found.by, found.reason), ("ann", reason));
+        recorded.request = Some(request);
+        let mut lost = automated();
+        assert_eq!(take_in(&mut lost, vec![recorded.clone()]), 1);
+        let again = lost.status.operation_state.unwrap().operation;
+        assert_eq!((again.initiated_by.username.as_str(), operation::reason(&again)), ("ann", reason));
+    }
+    // Of a deletion it is said as it always was, whatever the words are.
+    let deleted =
+        "ann, by the deletion of shops (moved, because: of that), asked for at 2026-11-21T09:30:00Z";
+    assert_eq!((deletion::asker(deleted).by, deletion::asked_by(deleted)), (deleted, Some("ann")));
+    let sync = "ann, because: moved, by the deletion of shops";
+    assert_eq!((deletion::asker(sync).by, deletion::asked_by(sync)), ("ann", None));
+}
+
 #[test]
 fn an_open_operation_is_gone_on_with() {
     let mut known = automated();

@@ -11,7 +11,7 @@ use tidegate_source::Prefix;
 
 use super::api::ApiArgs;
 use super::cluster::ClusterArgs;
-use super::common::{Format, ServiceArgs, StateArgs};
+use super::common::{Format, ReasonArgs, ServiceArgs, StateArgs};
 use super::delete::CascadeArg;
 use super::health::CustomizationArgs;
 use super::sets::SetsArgs;
@@ -196,6 +196,8 @@ pub enum AppCommand {
         /// Name of the application
         name: String,
         #[command(flatten)]
+        why: ReasonArgs,
+        #[command(flatten)]
         service: ServiceArgs,
     },
     /// Why the operation of an application is where it is
@@ -239,6 +241,8 @@ pub struct AppRollbackArgs {
     /// Delete objects that were not there then
     #[arg(long)]
     pub prune: bool,
+    #[command(flatten)]
+    pub why: ReasonArgs,
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]
@@ -298,6 +302,8 @@ pub struct AppSyncArgs {
     /// Show on standard error what hooks write while they run
     #[arg(long, conflicts_with = "is_async")]
     pub follow_hooks: bool,
+    #[command(flatten)]
+    pub why: ReasonArgs,
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]
@@ -421,6 +427,8 @@ pub struct AppDeleteArgs {
     /// Do it; without this, what would be deleted is named, and nothing is done
     #[arg(long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub why: ReasonArgs,
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::common::{Format, ServiceArgs};
+use super::common::{Format, ReasonArgs, ServiceArgs};
 use super::runs::{ExportRunArgs, RunsArgs, ShowRunArgs};
 use super::sync::PlanFormat;
 use super::values;
@@ -272,6 +272,8 @@ pub struct SetDeleteArgs {
     /// Do it; without this, what would be deleted is named, and nothing is done
     #[arg(long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub why: ReasonArgs,
     /// Do not wait for the end
     #[arg(long = "async")]
     pub is_async: bool,

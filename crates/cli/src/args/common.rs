@@ -15,6 +15,15 @@ pub struct StateArgs {
     pub state_dir: Option<PathBuf>,
 }
 
+/// Why something is wanted.
+#[derive(Clone, Debug, Default, Args)]
+#[group(skip)]
+pub struct ReasonArgs {
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub reason: String,
+}
+
 /// Which service is asked: the one at work in a state directory, or one elsewhere.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ServiceArgs {

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use tidegate_model::Cascade;
 
 use super::cluster::ClusterArgs;
-use super::common::StateArgs;
+use super::common::{ReasonArgs, StateArgs};
 use super::health::CustomizationArgs;
 use super::sync::{ClaimArgs, OptionArgs, WaitingArgs};
 use super::tracking::TrackingArgs;
@@ -30,6 +30,8 @@ pub struct DeleteArgs {
     /// Do it; without this, what would be deleted is shown, and nothing is done
     #[arg(long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub why: ReasonArgs,
     /// What becomes of its objects: deleted after what they own, deleted before what they own, or left as they are
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     pub cascade: CascadeArg,

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use tidegate_model::OperationPhase;
 
 use super::cluster::ConnectionArgs;
-use super::common::{Format, StateArgs};
+use super::common::{Format, ReasonArgs, StateArgs};
 use super::health::CustomizationArgs;
 use super::sync::WaitingArgs;
 use super::values::{self, Moment};
@@ -64,6 +64,8 @@ pub enum OpsCommand {
         #[command(flatten)]
         one: OneArgs,
         #[command(flatten)]
+        why: ReasonArgs,
+        #[command(flatten)]
         connection: ConnectionArgs,
     },
     /// Hold an operation at its next safe point; its deadlines stand still
@@ -75,9 +77,19 @@ pub enum OpsCommand {
         reason: String,
     },
     /// Let a held operation go on
-    Unpause(OneArgs),
+    Unpause {
+        #[command(flatten)]
+        one: OneArgs,
+        #[command(flatten)]
+        why: ReasonArgs,
+    },
     /// Approve prunes that wait for confirmation (Prune=confirm)
-    Confirm(OneArgs),
+    Confirm {
+        #[command(flatten)]
+        one: OneArgs,
+        #[command(flatten)]
+        why: ReasonArgs,
+    },
     /// Approve a wave that waits at the gate "approval"
     Approve {
         #[command(flatten)]

@@ -8,7 +8,7 @@ use tidegate_model::ResourceSelector;
 use tidegate_oplog::Retention;
 
 use super::cluster::ClusterArgs;
-use super::common::{Format, StateArgs};
+use super::common::{Format, ReasonArgs, StateArgs};
 use super::health::CustomizationArgs;
 use super::ignore::IgnoreArgs;
 use super::tracking::TrackingArgs;
@@ -215,6 +215,8 @@ pub struct SyncArgs {
     /// Carry it out also where objects have moved in fields that the plan says nothing about
     #[arg(long, requires = "plan")]
     pub allow_drift: bool,
+    #[command(flatten)]
+    pub why: ReasonArgs,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]

@@ -10,6 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use tidegate_application::approval::waiting;
+use tidegate_application::operation::give_reason;
 use tidegate_application::refresh;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationResource, OperationState, SyncStatusCode};
@@ -58,8 +59,9 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
                 }
             }
         }
-        AppCommand::Terminate { name, service } => {
-            Desk::of(&service)?.tell(&Request::TerminateApplication { name, by: String::new() }).await?;
+        AppCommand::Terminate { name, why, service } => {
+            let (by, reason) = (String::new(), why.reason);
+            Desk::of(&service)?.tell(&Request::TerminateApplication { name, by, reason }).await?;
             Ok(Ended::Done)
         }
         AppCommand::Explain(one) => explain::run(&one, printer).await,
@@ -122,7 +124,8 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     let desk = Desk::of(&args.service)?;
     if let Some(hash) = args.plan.clone() {
         let (name, allow_drift) = (args.name.clone(), args.allow_drift);
-        desk.plans(&Request::SyncPlan { name, hash, allow_drift, by: String::new() }).await?;
+        let (by, reason) = (String::new(), args.why.reason.clone());
+        desk.plans(&Request::SyncPlan { name, hash, allow_drift, by, reason }).await?;
         return finished(&desk, &args.name, &args.end, printer).await;
     }
     let known = one(&desk, &args.name, printer).await?;
@@ -133,7 +136,8 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
         resources: args.resources.iter().map(named).collect(),
         policy: args.policy.into(),
     };
-    let asked = asking::sync(&known, wish);
+    let mut asked = asking::sync(&known, wish);
+    give_reason(&mut asked, &args.why.reason);
     let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };
     desk.tell(&request).await?;
     let finished = finished(&desk, &args.name, &args.end, printer);
@@ -153,8 +157,14 @@ async fn differences(
 
 async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<Ended, CliError> {
     let desk = Desk::of(&args.service)?;
-    let (name, id, prune) = (args.name.clone(), args.id, args.prune);
-    desk.tell(&Request::RollbackApplication { name, id, prune, by: String::new() }).await?;
+    let request = Request::RollbackApplication {
+        name: args.name.clone(),
+        id: args.id,
+        prune: args.prune,
+        by: String::new(),
+        reason: args.why.reason.clone(),
+    };
+    desk.tell(&request).await?;
     finished(&desk, &args.name, &args.end, printer).await
 }
 

@@ -40,10 +40,12 @@ pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliErr
         OpsCommand::Events(args) => events::run(&args, printer).await,
         OpsCommand::Output(one) => output::run(&one, printer).await,
         OpsCommand::Export(args) => export::run(&args, printer).await,
-        OpsCommand::Terminate { one, connection } => terminate(&one, &connection, printer).await,
+        OpsCommand::Terminate { one, why, connection } => {
+            terminate(&one, Wish::Terminate { reason: why.reason }, &connection, printer).await
+        }
         OpsCommand::Pause { one, reason } => wish(&one, Wish::Pause { reason }, printer).await,
-        OpsCommand::Unpause(one) => wish(&one, Wish::Unpause, printer).await,
-        OpsCommand::Confirm(one) => wish(&one, Wish::Confirm, printer).await,
+        OpsCommand::Unpause { one, why } => wish(&one, Wish::Unpause { reason: why.reason }, printer).await,
+        OpsCommand::Confirm { one, why } => wish(&one, Wish::Confirm { reason: why.reason }, printer).await,
         OpsCommand::Approve { one, wave, reason } => {
             wish(&one, Wish::Approve { wave, reason }, printer).await
         }
@@ -204,12 +206,17 @@ async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, Cli
 }
 
 /// Ends an operation. Where nobody works on it, its end is worked on here.
-async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer) -> Result<Ended, CliError> {
+async fn terminate(
+    one: &OneArgs,
+    wish: Wish,
+    connection: &ConnectionArgs,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(one.state.named())?;
     let mut signals = Signals::listen()?;
-    let Recorded { summary, log, .. } = record(one, &Wish::Terminate, &state_dir, printer).await?;
+    let Recorded { summary, log, .. } = record(one, &wish, &state_dir, printer).await?;
     let Some(log) = log else {
-        say_done(&summary, &Wish::Terminate, false, &state_dir, printer)?;
+        say_done(&summary, &wish, false, &state_dir, printer)?;
         return Ok(Ended::Done);
     };
     let id = summary.operation;
@@ -322,7 +329,7 @@ fn say_done(
     let (id, hint) = (summary.operation, state_dir.hint());
     let resume = format!("go on with `tidegate resume {id}{hint}`");
     let what = match (wish, in_log) {
-        (Wish::Terminate, _) => "is being terminated by the process at work".to_owned(),
+        (Wish::Terminate { .. }, _) => "is being terminated by the process at work".to_owned(),
         (Wish::Pause { .. }, false) => {
             format!(
                 "is paused, and the process that worked on it stops; let it go on with `tidegate ops unpause {id}{hint}`"
@@ -331,10 +338,10 @@ fn say_done(
         (Wish::Pause { .. }, true) => {
             format!("is paused; let it go on with `tidegate ops unpause {id}{hint}`")
         }
-        (Wish::Unpause, false) => "goes on".to_owned(),
-        (Wish::Unpause, true) => format!("is no longer paused; {resume}"),
-        (Wish::Confirm, false) => "may prune now".to_owned(),
-        (Wish::Confirm, true) => format!("may prune now; {resume}"),
+        (Wish::Unpause { .. }, false) => "goes on".to_owned(),
+        (Wish::Unpause { .. }, true) => format!("is no longer paused; {resume}"),
+        (Wish::Confirm { .. }, false) => "may prune now".to_owned(),
+        (Wish::Confirm { .. }, true) => format!("may prune now; {resume}"),
         (Wish::Approve { .. }, false) => "is approved".to_owned(),
         (Wish::Approve { .. }, true) => format!("is approved; {resume}"),
         (Wish::Override { what, scope, .. }, waits) => {

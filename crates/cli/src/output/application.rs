@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tidegate_application::dependencies::DEPENDS_ON;
+use tidegate_application::operation::reason;
 use tidegate_application::sources::revisions;
 use tidegate_application::{automated, deletion};
 use tidegate_model::HealthStatus;
@@ -86,6 +87,7 @@ pub fn show(application: &Application, window: Option<&WindowLine>, width: Optio
         let by = &last.operation.initiated_by;
         let by = if by.automated { "automated" } else { by.username.as_str() };
         line("Operation:", format!("{} by {by}: {}", last.phase, last.message));
+        line("  Reason:", reason(&last.operation).to_owned());
         let result = last.sync_result.as_ref();
         let revision = result.map(|result| short(&result.revision, &result.revisions)).unwrap_or_default();
         line("  Revision:", revision);

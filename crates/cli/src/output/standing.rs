@@ -120,6 +120,7 @@ mod tests {
             started_at: None,
             finished_at: None,
             by: "jane".to_owned(),
+            reason: String::new(),
         };
         let reason = Some("2 windows of project fleet, until 12:00".to_owned());
         let window = WindowLine { automated: false, manual: false, reason };

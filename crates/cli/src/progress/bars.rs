@@ -5,7 +5,7 @@ use tidegate_executor::{Event, EventKind};
 use tidegate_lifecycle::operation::{
     Awaited, ClaimNews, Explanation, OperationView, Stage, WaveStep, WaveView,
 };
-use tidegate_model::{Phase, format_duration};
+use tidegate_model::{Phase, Wisher, format_duration};
 use tidegate_service::documents::output::OutputDocument;
 
 use crate::output::hooks::HookLines;
@@ -125,7 +125,7 @@ impl<'p> Bars<'p> {
             }
             EventKind::Claim { news: ClaimNews::Held { .. } | ClaimNews::Lost { .. }, .. } => return,
             EventKind::Claim { message, .. } => one_line(message),
-            EventKind::TerminateRequested { by } => format!("{} ends it", one_line(by)),
+            EventKind::TerminateRequested { by } => one_line(&Wisher::read(by).does("ends it")),
             EventKind::RetryStarted { attempt } => format!("attempt {attempt} begins"),
             EventKind::Paused { by, .. } => format!("paused by {}", one_line(by)),
             EventKind::Task { object, phase, message } if phase.is_unsuccessful() => {

@@ -7,7 +7,7 @@ use tidegate_executor::{Engine, Event, EventKind};
 use tidegate_lifecycle::operation::{
     ClaimNews, Explanation, NOT_ANSWERED, NOT_SEEN, OperationView, PLACE_TAKEN, Stage, WaveStep, WaveView,
 };
-use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp, format_duration};
+use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp, Wisher, format_duration};
 use tidegate_service::documents::output::OutputDocument;
 
 use crate::output::hooks::HookLines;
@@ -242,9 +242,11 @@ fn words(event: &Event, waves: &[WaveView], waits: Option<String>, took: Duratio
         EventKind::RetryStarted { attempt } => Text::plain(format!("attempt {attempt} begins")),
         EventKind::Claim { news: ClaimNews::Held { .. } | ClaimNews::Lost { .. }, .. } => return None,
         EventKind::Claim { message, .. } => Text::new().push(Style::Warn, one_line(message)),
-        EventKind::TerminateRequested { by } => Text::new().push(Style::Warn, format!("{by} ends it")),
+        EventKind::TerminateRequested { by } => {
+            Text::new().push(Style::Warn, Wisher::read(by).does("ends it"))
+        }
         EventKind::Paused { by, .. } => Text::new().push(Style::Warn, format!("paused by {by}")),
-        EventKind::Unpaused { by } => Text::plain(format!("{by} lets it go on")),
+        EventKind::Unpaused { by } => Text::plain(Wisher::read(by).does("lets it go on")),
         EventKind::Finished { phase, message } => Text::new()
             .push(style_of(*phase), phase.to_string())
             .push(Style::Plain, format!(": {}", one_line(message))),

@@ -46,7 +46,7 @@ pub use fact::{Fact, Listed};
 pub use follow::follow;
 pub use input::{ChildNews, Input, Sight, Wish};
 pub use machine::{Progressive, Seen};
-pub use messages::REASON;
+pub use messages::{REASON, is_skipped};
 pub use milestones::milestones;
 pub use pending::pending;
 pub use record::{Details, DetailsOfKind1};

@@ -50,4 +50,6 @@ pub(super) static OTHERS: [File; 24] = [
     file!(SCRIPT, "run.js"),
     file!(SCRIPT, "steer.js"),
     file!(SCRIPT, "dialog.js"),
+    file!(SCRIPT, "picture.js"),
+    file!(SCRIPT, "waves.js"),
 ];

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tidegate_application::CONTROL_NAMESPACE;
+use tidegate_application::operation::reason;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationRequest, OperationResource};
 use tidegate_model::{Cascade, OperationId, Warning};
@@ -120,9 +121,11 @@ impl Remote {
     pub async fn tell(&self, request: &Request) -> Result<(), ServiceError> {
         let (name, what, body) = match request {
             Request::SyncApplication { name, operation } => (name, "sync", sync(operation)),
-            Request::TerminateApplication { name, .. } => (name, "terminate", json!({})),
-            Request::RollbackApplication { name, id, prune, .. } => {
-                (name, "rollback", json!({"id": id, "prune": prune}))
+            Request::TerminateApplication { name, reason, .. } => {
+                (name, "terminate", because(json!({}), reason))
+            }
+            Request::RollbackApplication { name, id, prune, reason, .. } => {
+                (name, "rollback", because(json!({"id": id, "prune": prune}), reason))
             }
             Request::RefreshApplication { name, hard } => (name, "refresh", json!({"hard": hard})),
             Request::DeleteApplication { name, cascade, reason, .. } => {
@@ -206,6 +209,14 @@ fn sync(operation: &OperationRequest) -> Value {
     // A server of an earlier version knows no policy.
     if let (Some(body), Some(policy)) = (body.as_object_mut(), policy(operation)) {
         body.insert("policy".to_owned(), policy.into());
+    }
+    because(body, reason(operation))
+}
+
+/// A body that says why something is wanted, where somebody has said it: a server of an earlier version takes no reason.
+fn because(mut body: Value, reason: &str) -> Value {
+    if let Some(body) = body.as_object_mut().filter(|_| !reason.trim().is_empty()) {
+        body.insert("reason".to_owned(), reason.into());
     }
     body
 }

@@ -8,7 +8,7 @@ use tidegate_service::error::ServiceError;
 use tidegate_service::lines::PlanLine;
 
 use super::ask::{Asking, part};
-use super::{PAGE, PAGES_MAX, Remote, sync};
+use super::{PAGE, PAGES_MAX, Remote, because, sync};
 
 #[derive(Deserialize)]
 struct Page {
@@ -34,8 +34,9 @@ impl Remote {
             Request::ApprovePlan { name, hash, reason, .. } => {
                 self.act(name, hash, ("approve", json!({"reason": reason}))).await
             }
-            Request::SyncPlan { name, hash, allow_drift, .. } => {
-                self.act(name, hash, ("sync", json!({"allowDrift": allow_drift}))).await
+            Request::SyncPlan { name, hash, allow_drift, reason, .. } => {
+                let body = because(json!({"allowDrift": allow_drift}), reason);
+                self.act(name, hash, ("sync", body)).await
             }
             _ => Err(ServiceError::refused("this is asked of a process on this machine only")),
         }
@@ -54,7 +55,7 @@ impl Remote {
                 if let Some(body) = body.as_object_mut() {
                     let key = self.key(name).await?;
                     body.insert("application".to_owned(), format!("{}/{}", key.namespace, key.name).into());
-                    ["dryRun", "policy"].into_iter().for_each(|word| drop(body.remove(word)));
+                    ["dryRun", "policy", "reason"].into_iter().for_each(|word| drop(body.remove(word)));
                 }
                 let made: PlanLine = self.0.ask(Asking::post("/api/v1/plans", body)).await?;
                 made.hash

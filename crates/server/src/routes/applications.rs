@@ -5,12 +5,13 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_application::credentials;
-use tidegate_application::operation::resource;
+use tidegate_application::operation::{give_reason, resource};
 use tidegate_model::argo::{Application, ResourceStatus, SyncStatusCode};
 use tidegate_model::{Cascade, HealthStatus, IfTaken, OperationPhase, ResourceSelector, Warning};
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::asking::{SyncWish, sync};
 use tidegate_service::applications::listing::{Begins, LabelTerm, OrderBy, Wanted};
+use tidegate_service::applications::store::AppKey;
 use tidegate_service::documents::deletion::DeletionPlan;
 use tidegate_service::documents::differences::{self, Differences};
 use tidegate_service::documents::plan::{self, PlanDocument};
@@ -198,12 +199,24 @@ fn resource_place(one: &ResourceStatus) -> ResourcePlace {
     (one.sync_wave, one.group.clone(), one.kind.clone(), one.namespace.clone(), one.name.clone())
 }
 
-async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceStatus>, Problem> {
+/// An object of an application.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ResourceLine {
+    /// As the status of the application has it.
+    #[serde(flatten)]
+    resource: ResourceStatus,
+    /// The rule that its health follows from, in words; nothing where none judges it, so that nothing is waited for.
+    health_rule: Option<String>,
+}
+
+async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceLine>, Problem> {
     let limit = pages::limit(call.query.limit)?;
     let of = ("resources", call.name("namespace"), call.name("name"));
     let after: Option<ResourcePlace> =
         call.query.page.as_deref().map(|word| pages::place(&of, word)).transpose()?;
-    let (_, application) = one(&call).await?;
+    let (serving, application) = one(&call).await?;
+    let key = AppKey::of(&application);
     let mut items = application.status.resources;
     let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
     items.sort_by_cached_key(resource_place);
@@ -211,7 +224,9 @@ async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceStatus>, P
     let has_more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| has_more).map(|last| pages::word(&of, &resource_place(last)));
-    Ok(Page { items, next, matching })
+    let rules = serving.health_rules(&key, &items);
+    let line = |(resource, health_rule)| ResourceLine { resource, health_rule };
+    Ok(Page { items: items.into_iter().zip(rules).map(line).collect(), next, matching })
 }
 
 /// What is compared with.
@@ -286,6 +301,8 @@ struct SyncBody {
     resources: Vec<Named>,
     /// What happens while another operation of the application is under way.
     policy: Policy,
+    /// For the record; may be empty.
+    reason: String,
 }
 
 /// What becomes of a sync that is asked for while another operation is under way.
@@ -336,7 +353,7 @@ impl From<&Named> for ResourceSelector {
 
 async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Problem> {
     let (serving, application) = one(&call).await?;
-    let SyncBody { revision, prune, dry_run, resources, policy } = &call.body;
+    let SyncBody { revision, prune, dry_run, resources, policy, reason } = &call.body;
     let resource = |one: &Named| resource(&one.into());
     let wish = SyncWish {
         revision: revision.clone().unwrap_or_default(),
@@ -347,6 +364,7 @@ async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Pr
     };
     let mut asked = sync(&application, wish);
     asked.initiated_by.username.clone_from(&call.by.name);
+    give_reason(&mut asked, reason);
     serving.sync(&named(&call), asked).await?;
     Ok((&one(&call).await?.1).into())
 }
@@ -359,23 +377,28 @@ struct RollbackBody {
     id: Option<i64>,
     /// Delete objects that were not there then.
     prune: bool,
+    /// For the record; may be empty.
+    reason: String,
 }
 
 async fn rollback(call: Call<Nothing, RollbackBody>) -> Result<ApplicationLine, Problem> {
     let (serving, _) = one(&call).await?;
-    let RollbackBody { id, prune } = call.body;
-    serving.rollback(&named(&call), id, prune, call.by.name.clone()).await?;
+    let RollbackBody { id, prune, reason } = &call.body;
+    serving.rollback(&named(&call), *id, *prune, (call.by.name.clone(), reason.clone())).await?;
     Ok((&one(&call).await?.1).into())
 }
 
-/// Nothing more has to be said.
+/// Why; may be left out.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct EmptyBody {}
+struct ReasonBody {
+    /// For the record; may be empty.
+    reason: String,
+}
 
-async fn terminate(call: Call<Nothing, EmptyBody>) -> Result<ApplicationLine, Problem> {
+async fn terminate(call: Call<Nothing, ReasonBody>) -> Result<ApplicationLine, Problem> {
     let (serving, _) = one(&call).await?;
-    serving.terminate(&named(&call), call.by.name.clone()).await?;
+    serving.terminate(&named(&call), call.by.name.clone(), call.body.reason.clone()).await?;
     Ok((&one(&call).await?.1).into())
 }
 

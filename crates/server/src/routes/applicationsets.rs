@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::HealthStatus;
 use tidegate_model::argo::ApplicationSet;
 use tidegate_service::sets::{
-    DeletionPreview, PolicyOptions, SetExplanation, SetLine, SetServing, SetWish, shown,
+    DeletionPreview, PolicyOptions, RolloutPreview, SetExplanation, SetLine, SetServing, SetWish, shown,
 };
 
 use crate::pages::{self, Page};
@@ -27,6 +27,10 @@ pub(super) fn routes() -> Vec<Route> {
         look(
             (EXPLAIN, "explainApplicationSet", "Where an ApplicationSet stands, step by step, and why"),
             explain,
+        ),
+        look(
+            (PLAN, "planRollout", "What its progressive sync would do, step by step, were it begun now"),
+            plan_rollout,
         ),
         look(
             (
@@ -66,6 +70,7 @@ const ALL: &str = "/api/v1/argoproj.io/applicationsets";
 const LINES: &str = "/api/v1/applicationsets";
 const ONE: &str = "/api/v1/applicationsets/{namespace}/{name}";
 const EXPLAIN: &str = "/api/v1/applicationsets/{namespace}/{name}/explain";
+const PLAN: &str = "/api/v1/applicationsets/{namespace}/{name}/plan";
 const DELETION: &str = "/api/v1/applicationsets/{namespace}/{name}/deletion";
 const APPROVE: &str = "/api/v1/applicationsets/{namespace}/{name}/approve";
 const SKIP: &str = "/api/v1/applicationsets/{namespace}/{name}/skip";
@@ -230,6 +235,11 @@ async fn get(call: Call) -> Result<ApplicationSet, Problem> {
 async fn explain(call: Call) -> Result<SetExplanation, Problem> {
     let (serving, name, _) = one(&call).await?;
     Ok(serving.explain(&name).await?)
+}
+
+async fn plan_rollout(call: Call) -> Result<RolloutPreview, Problem> {
+    let (serving, name, _) = one(&call).await?;
+    Ok(serving.plan_rollout(&name).await?)
 }
 
 async fn deletion(call: Call) -> Result<DeletionPreview, Problem> {

@@ -318,13 +318,9 @@ struct ReasonBody {
     reason: String,
 }
 
-/// Nothing more has to be said.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-struct EmptyBody {}
-
-async fn terminate(call: Call<Nothing, EmptyBody>) -> Result<Wished, Problem> {
-    wish(&call, Wish::Terminate).await
+async fn terminate(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
+    let reason = call.body.reason.clone();
+    wish(&call, Wish::Terminate { reason }).await
 }
 
 async fn pause(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
@@ -332,12 +328,14 @@ async fn pause(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
     wish(&call, Wish::Pause { reason }).await
 }
 
-async fn unpause(call: Call<Nothing, EmptyBody>) -> Result<Wished, Problem> {
-    wish(&call, Wish::Unpause).await
+async fn unpause(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
+    let reason = call.body.reason.clone();
+    wish(&call, Wish::Unpause { reason }).await
 }
 
-async fn confirm(call: Call<Nothing, EmptyBody>) -> Result<Wished, Problem> {
-    wish(&call, Wish::Confirm).await
+async fn confirm(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
+    let reason = call.body.reason.clone();
+    wish(&call, Wish::Confirm { reason }).await
 }
 
 /// Which wave.

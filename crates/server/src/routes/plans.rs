@@ -158,9 +158,11 @@ async fn approve(call: Call<Nothing, ApproveBody>) -> Result<PlanLine, Problem> 
 struct CarryOutBody {
     /// Also where fields of its objects have changed since that it says nothing about.
     allow_drift: bool,
+    /// For the record; may be empty.
+    reason: String,
 }
 
 async fn carry_out(call: Call<Nothing, CarryOutBody>) -> Result<PlanLine, Problem> {
-    let how = (call.body.allow_drift, call.by.name.clone());
+    let how = (call.body.allow_drift, call.by.name.clone(), call.body.reason.clone());
     Ok(serving(&call).await?.sync_plan(None, call.name("hash"), how).await?)
 }

@@ -223,10 +223,11 @@ impl AppState {
             AppMessage::Approve { hash, given, reply } => drop(reply.send(self.approve(hash, given).await)),
             AppMessage::Doubt => self.doubt_plan(),
             AppMessage::Looked { about, looked } => self.looked(&about, looked),
-            AppMessage::Rollback { id, prune, by, reply } => {
+            AppMessage::Rollback { id, prune, asker: (by, reason), reply } => {
                 let answer = match request::rollback(&self.application, id, prune) {
                     Ok(mut asked) => {
                         asked.initiated_by.username = by;
+                        request::give_reason(&mut asked, &reason);
                         self.asked(myself, asked, None).await
                     }
                     Err(refused) => Err(refused.to_string()),

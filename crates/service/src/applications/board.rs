@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_application::running::Deployed;
 use tidegate_applicationset::ownership::set_of;
+use tidegate_model::ObjectKey;
 use tidegate_model::argo::Application;
 use tokio::sync::broadcast;
 
@@ -17,7 +18,12 @@ pub struct Board {
     posted: board::Board<(Arc<Application>, Arc<Deployments>)>,
     /// The Applications of each ApplicationSet.
     owned: Mutex<Owned>,
+    /// The rules that judge objects of theirs whose annotations make that others than their kinds have.
+    own_rules: Mutex<BTreeMap<AppKey, OwnRules>>,
 }
+
+/// By which rule objects are judged; an empty one is none.
+pub(crate) type OwnRules = BTreeMap<ObjectKey, Box<str>>;
 
 /// By the set, which is beside its Applications.
 #[derive(Default)]
@@ -84,7 +90,23 @@ impl Board {
         let mut owned = self.owned();
         let before = self.get(key);
         self.posted.remove(key);
+        self.judged(key, OwnRules::new());
         owned.set(key, before.as_deref(), None);
+    }
+
+    /// The last comparison of an application has found that these objects are judged by rules of their own.
+    pub(super) fn judged(&self, key: &AppKey, rules: OwnRules) {
+        let mut all = self.own_rules.lock().unwrap_or_else(PoisonError::into_inner);
+        match rules.is_empty() {
+            true => drop(all.remove(key)),
+            false => drop(all.insert(key.clone(), rules)),
+        }
+    }
+
+    /// The rules of the objects of an application that have others than their kinds.
+    pub(crate) fn own_rules(&self, key: &AppKey) -> OwnRules {
+        let all = self.own_rules.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(key).cloned().unwrap_or_default()
     }
 
     fn owned(&self) -> MutexGuard<'_, Owned> {

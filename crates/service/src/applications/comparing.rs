@@ -176,6 +176,9 @@ impl Comparison<'_> {
         if let Some(refusals) = refuse_hooks(shared, &mandate, &found.hooks) {
             return Err(wrong(&revisions, refusals));
         }
+        let own_rules =
+            resources.iter().filter_map(|one| Some((named(&one.status).0, one.own_rule.clone()?)));
+        shared.board.judged(&AppKey::of(application), own_rules.collect());
         let (source_types, deletion_hooks) = (found.types.clone(), found.deletion_hooks.clone());
         Ok((Outcome::Compared { revisions, source_types, resources, deletion_hooks, warnings }, objects))
     }
@@ -405,7 +408,14 @@ fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -
         is_ignored: ignored,
         is_healthy_anyway: live.is_some_and(ignores_health),
         images: live.map(all_images).unwrap_or_default(),
+        own_rule: live.and_then(|live| own_rule(live, rules)),
     }
+}
+
+/// The rule that judges an object, where that is another than its kind has.
+fn own_rule(live: &Object, rules: &HealthRules) -> Option<Box<str>> {
+    let own = rules.rule_for(live);
+    (own != rules.rule_for_kind(&live.gvk())).then(|| own.unwrap_or_default().into())
 }
 
 fn missing() -> HealthState {

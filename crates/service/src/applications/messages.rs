@@ -64,7 +64,7 @@ pub(crate) enum SupervisorMessage {
     /// Somebody deletes an application.
     Delete { key: AppKey, cascade: Cascade, by: String, reason: String, reply: Answer },
     /// Somebody goes back to a sync of the history.
-    Rollback { key: AppKey, id: Option<i64>, prune: bool, by: String, reply: Answer },
+    Rollback { key: AppKey, id: Option<i64>, prune: bool, asker: (String, String), reply: Answer },
     /// A progressive sync wants an operation: [`AppMessage::Run`].
     Run {
         key: AppKey,
@@ -109,7 +109,7 @@ pub(crate) enum AppMessage {
     /// Somebody deletes it.
     Delete { cascade: Cascade, by: String, reason: String, reply: Answer },
     /// Somebody goes back to a sync of its history.
-    Rollback { id: Option<i64>, prune: bool, by: String, reply: Answer },
+    Rollback { id: Option<i64>, prune: bool, asker: (String, String), reply: Answer },
     /// A progressive sync wants this operation, whose id was recorded before. It is begun once, however often this comes, and
     /// `tell` hears how it stands now and from then on. When `tell` is dropped before the end, somebody has to ask again.
     Run { operation: OperationId, asked: Box<OperationRequest>, tell: UnboundedSender<ChildNews> },

@@ -12,8 +12,8 @@ use tidegate_application::{credentials, operation, superseding};
 use tidegate_applicationset::ownership::set_of;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Counted, EngineError, SystemClock};
-use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{Cascade, OperationId, Plan, ResourceSelector, Warning};
+use tidegate_model::argo::{Application, OperationRequest, ResourceStatus};
+use tidegate_model::{Cascade, Gvk, ObjectKey, OperationId, Plan, ResourceSelector, Warning, Wisher};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::Found;
@@ -84,6 +84,19 @@ impl Serving {
         Some(credentials::shown(self.application(&key)?.as_ref()))
     }
 
+    /// By which rule the health of each of these objects of an application is judged, in words; `None` where nothing judges it.
+    pub fn health_rules(&self, key: &AppKey, objects: &[ResourceStatus]) -> Vec<Option<String>> {
+        let own = self.shared.board.own_rules(key);
+        let rule = |one: &ResourceStatus| {
+            let key = ObjectKey::new(&one.group, &one.kind, &one.namespace, &one.name);
+            match own.get(&key) {
+                Some(rule) => Some(rule.to_string()).filter(|rule| !rule.is_empty()),
+                None => self.shared.rules.rule_for_kind(&Gvk::new(&one.group, &one.version, &one.kind)),
+            }
+        };
+        objects.iter().map(rule).collect()
+    }
+
     /// How long comparisons took, by the namespace of the application and its cluster.
     pub fn reconciles(&self) -> Vec<((String, String), Counted)> {
         self.shared.reconciles.counted()
@@ -120,9 +133,10 @@ impl Serving {
         self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), plan: None, reply }).await
     }
 
-    /// Ends the operation of the application that is meant. Returns when that is durable.
-    pub async fn terminate(&self, text: &str, by: String) -> Result<(), ServiceError> {
+    /// Ends the operation of the application that is meant; who asks for it, and why, is recorded. Returns when that is durable.
+    pub async fn terminate(&self, text: &str, by: String, reason: String) -> Result<(), ServiceError> {
         let key = self.one(text)?;
+        let by = Wisher { by: &by, reason: &reason }.text();
         self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
     }
 
@@ -139,16 +153,17 @@ impl Serving {
         self.request(|reply| SupervisorMessage::Delete { key, cascade, by, reason, reply }).await
     }
 
-    /// Has the application that is meant go back to a sync of its history. Returns when that is durable.
+    /// Has the application that is meant go back to a sync of its history, as somebody asks for it and why. Returns when that is
+    /// durable.
     pub async fn rollback(
         &self,
         text: &str,
         id: Option<i64>,
         prune: bool,
-        by: String,
+        asker: (String, String),
     ) -> Result<(), ServiceError> {
         let key = self.one(text)?;
-        self.request(|reply| SupervisorMessage::Rollback { key, id, prune, by, reply }).await
+        self.request(|reply| SupervisorMessage::Rollback { key, id, prune, asker, reply }).await
     }
 
     /// What a sync of the application that is meant would change.

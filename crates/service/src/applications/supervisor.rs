@@ -291,8 +291,8 @@ impl Actor for Supervisor {
             SupervisorMessage::Delete { key, cascade, by, reason, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Delete { cascade, by, reason, reply });
             }
-            SupervisorMessage::Rollback { key, id, prune, by, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Rollback { id, prune, by, reply });
+            SupervisorMessage::Rollback { key, id, prune, asker, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Rollback { id, prune, asker, reply });
             }
             SupervisorMessage::Run { key, operation, asked, tell } => {
                 state.run(&key, operation, asked, tell);

@@ -110,6 +110,9 @@ pub enum Request {
         /// Who wishes; told by the system.
         #[serde(default)]
         by: String,
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
     },
     /// That an application be deleted.
     DeleteApplication {
@@ -146,6 +149,9 @@ pub enum Request {
         /// Who wishes; told by the system.
         #[serde(default)]
         by: String,
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
     },
     /// What a sync of an application would change.
     DiffApplication {
@@ -261,6 +267,9 @@ pub enum Request {
         /// Who wishes; told by the system.
         #[serde(default)]
         by: String,
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
     },
     /// That an object of the simulated cluster be deleted.
     DeleteSimulated {
@@ -300,16 +309,28 @@ impl Request {
 #[serde(tag = "wish", rename_all = "kebab-case")]
 pub enum Wish {
     /// End it.
-    Terminate,
+    Terminate {
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
+    },
     /// Hold it.
     Pause {
         /// Why; may be empty.
         reason: String,
     },
     /// Let it go on.
-    Unpause,
+    Unpause {
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
+    },
     /// Approve its prunes.
-    Confirm,
+    Confirm {
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
+    },
     /// Approve a wave.
     Approve {
         /// Its number, from 1; the one that waits for it if not said.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tidegate_lifecycle::operation::{
     ClaimNews, Deadline, Event, EventKind, Stage, Verdict, WaveName, WaveStep,
 };
-use tidegate_model::{ObjectKey, OperationId, Timestamp};
+use tidegate_model::{ObjectKey, OperationId, Timestamp, Wisher};
 
 use super::facts;
 
@@ -135,10 +135,10 @@ fn words(what: &EventKind) -> String {
         }
         EventKind::RetryStarted { attempt } => format!("attempt {attempt} begins"),
         EventKind::Claim { message, .. } => message.clone(),
-        EventKind::TerminateRequested { by } => format!("{by} ends it"),
+        EventKind::TerminateRequested { by } => Wisher::read(by).does("ends it"),
         EventKind::Paused { by, reason } => said(&format!("{by} holds it"), reason),
-        EventKind::Unpaused { by } => format!("{by} lets it go on"),
-        EventKind::PruneConfirmed { by } => format!("{by} approves its prunes"),
+        EventKind::Unpaused { by } => Wisher::read(by).does("lets it go on"),
+        EventKind::PruneConfirmed { by } => Wisher::read(by).does("approves its prunes"),
         EventKind::Approved { wave, by, reason } => {
             said(&format!("{by} approves wave {}", wave.saturating_add(1)), reason)
         }
@@ -208,7 +208,10 @@ fn details(what: &EventKind) -> Value {
         }
         EventKind::TerminateRequested { by }
         | EventKind::Unpaused { by }
-        | EventKind::PruneConfirmed { by } => json!({"by": by}),
+        | EventKind::PruneConfirmed { by } => {
+            let Wisher { by, reason } = Wisher::read(by);
+            json!({"by": by, "reason": reason})
+        }
         EventKind::HealthRulesChanged { digest } => json!({"digest": digest}),
         EventKind::ClusterSilent { message } => json!({"message": message}),
         EventKind::Watching { trouble } => json!({"trouble": trouble}),

@@ -6,8 +6,9 @@ pub(super) mod details;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Verdict};
-use tidegate_model::{Override, Plan, TakenPlan, TaskId, Timestamp};
+use tidegate_model::{Override, Plan, TakenPlan, TaskId, Timestamp, Wisher};
 
 /// A fact with its place in the log.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -73,7 +74,9 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
                 Some(cascade) if cascade.deletes() => "accepted: deletion of",
                 Some(_) => "accepted: deletion, without its objects, of",
             };
-            format!("{what} {} by {}", request.application, request.initiated_by)
+            let Wisher { by, reason } = asker(&request.initiated_by);
+            let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            format!("{what} {} by {by}{why}", request.application)
         }
         Fact::Planned { plan, .. } => format!(
             "planned: {} objects in {} waves, {} findings",
@@ -115,11 +118,11 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
         }
         Fact::RetryStarted { attempt, .. } => format!("attempt {attempt} begins"),
         Fact::RetryPlansAnew { attempt, .. } => format!("attempt {attempt} begins, with a new plan"),
-        Fact::TerminateRequested { by, .. } => format!("{by} ends it"),
+        Fact::TerminateRequested { by, .. } => Wisher::read(by).does("ends it"),
         Fact::Paused { by, reason, .. } if reason.is_empty() => format!("{by} holds it"),
         Fact::Paused { by, reason, .. } => format!("{by} holds it: {reason}"),
-        Fact::Unpaused { by, .. } => format!("{by} lets it go on"),
-        Fact::PruneConfirmed { by, .. } => format!("{by} approves its prunes"),
+        Fact::Unpaused { by, .. } => Wisher::read(by).does("lets it go on"),
+        Fact::PruneConfirmed { by, .. } => Wisher::read(by).does("approves its prunes"),
         Fact::Approved { wave, by, reason, .. } => {
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             format!("{by} approves wave {}{why}", wave.saturating_add(1))

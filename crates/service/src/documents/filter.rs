@@ -99,6 +99,9 @@ mod tests {
         let wanted = |by: &str| Filter { by: Some(by.to_owned()), ..Filter::default() };
         let deleted = one("", "ann, by the deletion of shops, asked for at 2026-11-21T09:30:00Z");
         assert!(wanted("ann").takes(&deleted) && !wanted("an").takes(&deleted));
+        let synced = one("", "ann, because: of ben");
+        assert!(wanted("ann").takes(&synced) && !wanted("ben").takes(&synced));
+        assert_eq!(synced.reason.as_deref(), Some("of ben"));
         let by_nobody = one("", "deletion of the application, asked for at 2026-11-21T09:30:00Z");
         assert!(!wanted("ann").takes(&by_nobody) && !wanted("deletion").takes(&by_nobody));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_application::credentials::text_without_credentials;
-use tidegate_lifecycle::rollout::{WaitReason, Waiting};
+use tidegate_lifecycle::rollout::{WaitReason, Waiting, is_skipped};
 use tidegate_model::HealthStatus;
 use tidegate_model::argo::{
     ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition, MemberStatus, Time,
@@ -43,8 +43,10 @@ pub struct RolloutLine {
     pub message: String,
     /// Since when.
     pub since: Option<Time>,
-    /// How many Applications have which status.
+    /// How many Applications have which status, in Argo CD's words.
     pub members: BTreeMap<String, u32>,
+    /// How many of those that are `Healthy` in these words are not: somebody has gone on without them.
+    pub skipped: u32,
 }
 
 impl From<&ApplicationSet> for SetLine {
@@ -99,11 +101,16 @@ fn rollout(set: &ApplicationSet, condition: &ApplicationSetCondition) -> Rollout
         let count = members.entry(member.status.to_string()).or_default();
         *count = count.saturating_add(1);
     }
+    let was_skipped = |one: &&ApplicationSetApplicationStatus| {
+        one.status == MemberStatus::Healthy && is_skipped(&one.message)
+    };
+    let skipped = set.status.application_status.iter().filter(was_skipped);
     RolloutLine {
         progressing: condition.status == "True",
         message: condition.message.clone(),
         since: condition.last_transition_time,
         members,
+        skipped: u32::try_from(skipped.count()).unwrap_or(u32::MAX),
     }
 }
 
@@ -114,6 +121,22 @@ mod tests {
     use tidegate_model::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn an_application_that_was_skipped_is_counted_as_that() {
+        let mut set = ApplicationSet::default();
+        set.status = serde_json::from_value(json!({
+            "conditions": [{"type": "RolloutProgressing", "status": "True", "reason": "", "message": ""}],
+            "applicationStatus": [
+                {"application": "one", "status": "Healthy", "step": "1", "message": "it became Healthy"},
+                {"application": "two", "status": "Healthy", "step": "1", "message": "skipped by ann: moved"},
+                {"application": "three", "status": "Progressing", "step": "2", "message": "skipped by mistake"},
+            ],
+        }))
+        .unwrap();
+        let rollout = SetLine::from(&set).rollout.unwrap();
+        assert_eq!((rollout.members["Healthy"], rollout.members["Progressing"], rollout.skipped), (2, 1, 1));
+    }
 
     #[test]
     fn an_application_that_waits_says_for_which_step_and_why_that_does_not_begin() {

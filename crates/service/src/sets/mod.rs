@@ -14,6 +14,7 @@
 
 mod actor;
 mod board;
+mod foreseeing;
 mod known;
 mod line;
 mod members;
@@ -55,6 +56,7 @@ use crate::applications::store::AppKey;
 use crate::error::ServiceError;
 
 pub use board::{FoundSets, SetCourse};
+pub use foreseeing::RolloutPreview;
 pub use line::{RolloutLine, SetLine};
 pub use pass::taken;
 pub use serving::SetServing;

@@ -11,6 +11,7 @@ use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{FoundSets, SetBoard, SetCourse};
+use super::foreseeing::{RolloutPreview, foresee};
 use super::line::awaits;
 use super::messages::{Answer, SetMessage, SetSupervisorMessage};
 use super::wishes::{SetExplanation, SetWish};
@@ -127,11 +128,25 @@ impl SetServing {
     /// done.
     pub fn plan(&self, text: &str) -> Result<DeletionPreview, ServiceError> {
         let set = self.only(text)?;
+        let members = self.members(&set);
+        let deletion = preview::deletion(&set, &members, &self.options, SystemClock.now());
+        deletion.map_err(|refused| ServiceError::refused(refused.to_string()))
+    }
+
+    /// What a progressive sync of the set that is meant would do, step by step, were it begun now. Nothing is done.
+    pub async fn plan_rollout(&self, text: &str) -> Result<RolloutPreview, ServiceError> {
+        let set = self.only(text)?;
+        let members = self.members(&set);
+        let foreseen = foresee(&self.applications.shared, &set, &members, &self.options).await;
+        foreseen.map_err(ServiceError::refused)
+    }
+
+    /// The Applications that a set has now.
+    fn members(&self, set: &ApplicationSet) -> Vec<Application> {
         let home = set.metadata.home();
         let all = self.applications.all().into_iter().filter(|(key, _)| key.namespace == home);
         let all: Vec<Application> = all.map(|(_, one)| one.as_ref().clone()).collect();
-        let deletion = preview::deletion(&set, members(&set, &all), &self.options, SystemClock.now());
-        deletion.map_err(|refused| ServiceError::refused(refused.to_string()))
+        members(set, &all).cloned().collect()
     }
 
     async fn request(

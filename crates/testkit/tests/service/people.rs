@@ -135,7 +135,7 @@ impl People {
                 tracing("an end by hand");
                 // The one it depends on would be Synced without its last hook, which is what tells that it is well.
                 let name = self.rng.pick(&[ALONE, GUARDED]);
-                drop(life.applications().terminate(name, "ann".to_owned()).await);
+                drop(life.applications().terminate(name, "ann".to_owned(), String::new()).await);
             }
             10 => {
                 self.wish(life, SetWish::Pause).await;

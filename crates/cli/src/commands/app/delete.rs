@@ -39,7 +39,7 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
         name: args.name.clone(),
         cascade,
         by: String::new(),
-        reason: String::new(),
+        reason: args.why.reason.clone(),
     };
     desk.tell(&request).await?;
     if args.end.is_async {

@@ -45,7 +45,7 @@ pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
         name: full_name(&known),
         orphan: args.orphan,
         by: String::new(),
-        reason: String::new(),
+        reason: args.why.reason.clone(),
     };
     desk::tell(&desk, &request).await?;
     if args.is_async {

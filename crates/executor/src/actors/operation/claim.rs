@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::ClaimPlace;
+use tidegate_model::{ClaimPlace, Wisher};
 
 use tidegate_lifecycle::operation::State;
 
@@ -22,11 +22,11 @@ impl SyncHands {
         let request = &header.request;
         let places = Places::of(request, request.claim.as_ref()?);
         let worker = &self.shared.worker;
-        let who = if worker.is_empty() { &request.initiated_by } else { worker };
+        let who = if worker.is_empty() { Wisher::read(&request.initiated_by).by } else { worker };
         let us = Claimant {
             operation: self.id.to_string(),
             application: request.application.clone(),
-            who: who.clone(),
+            who: who.to_owned(),
             revision: request.revision.clone(),
         };
         Some((us, places))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tidegate_lifecycle::operation::{ClaimNews, Input};
-use tidegate_model::{ClaimHolder, IfTaken, OperationId};
+use tidegate_model::{ClaimHolder, IfTaken, OperationId, Wisher};
 use tokio::sync::oneshot;
 
 use super::state::{Submit, SupervisorMessage, SupervisorState};
@@ -37,7 +37,7 @@ impl SupervisorState {
         let submit = Submit { handed_over: None, ..submit };
         let supersedes = (submit.if_open == IfTaken::Supersede).then(|| ClaimHolder {
             operation: submit.operation.to_string(),
-            who: submit.request.initiated_by.clone(),
+            who: Wisher::read(&submit.request.initiated_by).by.to_owned(),
             revision: submit.request.revision.clone(),
             since: None,
         });

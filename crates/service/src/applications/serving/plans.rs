@@ -120,7 +120,7 @@ impl Serving {
         &self,
         text: Option<&str>,
         hash: &str,
-        (allow_drift, by): (bool, String),
+        (allow_drift, by, reason): (bool, String, String),
     ) -> Result<PlanLine, ServiceError> {
         let (line, plan) = self.find_plan(text, hash).await?;
         let application = self.of_plan(&line)?;
@@ -137,7 +137,8 @@ impl Serving {
                 "plan {short} of application {key} needs {who}: `tidegate app approve {key} {short}`"
             )));
         }
-        let asked = asked_by(&application, &plan, by);
+        let mut asked = asked_by(&application, &plan, by);
+        operation::give_reason(&mut asked, &reason);
         let plan = Some(ByPlan { hash: line.hash, allow_drift });
         let name = line.hash;
         self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), plan, reply }).await?;

@@ -1,8 +1,9 @@
 //! What a fact says, under names that stay: renaming a type inside changes nothing here.
 
 use serde_json::{Value, json};
+use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Identity, Stage, Verdict, WaveStep};
-use tidegate_model::{Plan, SyncRequest, TakenPlan, TaskId};
+use tidegate_model::{Plan, SyncRequest, TakenPlan, TaskId, Wisher};
 
 use crate::documents::plan;
 
@@ -125,7 +126,8 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
             json!({"what": what.done(), "by": by, "reason": reason})
         }
         Fact::TerminateRequested { by, .. } | Fact::Unpaused { by, .. } | Fact::PruneConfirmed { by, .. } => {
-            json!({"by": by})
+            let Wisher { by, reason } = Wisher::read(by);
+            json!({"by": by, "reason": reason})
         }
         Fact::PlanTaken { plan, .. } => taken(plan),
         Fact::Finished { phase, message, .. } => json!({"phase": phase, "message": message}),
@@ -210,12 +212,14 @@ fn accepted(request: &SyncRequest) -> Value {
         )
         .collect();
     let options = &request.options;
+    let Wisher { by, reason } = asker(&request.initiated_by);
     json!({
         "app": request.application,
         "namespace": request.namespace,
         "destination": request.destination.to_string(),
         "revision": request.revision,
-        "initiatedBy": request.initiated_by,
+        "initiatedBy": by,
+        "reason": reason,
         "sources": request.sources,
         "selection": selection,
         "prune": options.prune,

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
+use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView, WaveView};
 use tidegate_model::{OperationPhase, Override, ResourceResult, SyncRequest, Timestamp, format_duration};
 
@@ -108,7 +109,8 @@ fn terms(record: &Record) -> Markup {
         _ => word,
     };
     let of_request = |word: fn(&SyncRequest) -> String| request.map(word).unwrap_or_default();
-    let by = of_request(|request| request.initiated_by.clone());
+    let by = of_request(|request| asker(&request.initiated_by).by.to_owned());
+    let why = of_request(|request| asker(&request.initiated_by).reason.to_owned());
     let revision = of_request(|request| request.revision.clone());
     let cluster = of_request(|request| request.destination.to_string());
     let attempts = operation.retry_count.saturating_add(1).to_string();
@@ -116,6 +118,7 @@ fn terms(record: &Record) -> Markup {
     list([
         ("Id", operation.id.to_string()),
         ("Asked for by", or_kept(by, kept.and_then(|kept| kept.initiated_by.as_ref()))),
+        ("Why", or_kept(why, kept.and_then(|kept| kept.reason.as_ref()))),
         ("Revision", or_kept(revision, kept.and_then(|kept| kept.revision.as_ref()))),
         ("From", of_request(|request| request.sources.join(", "))),
         ("Cluster", or_kept(cluster, kept.and_then(|kept| kept.destination.as_ref()))),

@@ -1,7 +1,8 @@
 //! What each fact adds to the story. Facts that change nothing that is shown add nothing.
 
+use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Stage, Verdict, WaveStep};
-use tidegate_model::OperationPhase;
+use tidegate_model::{OperationPhase, Wisher};
 
 use super::story::{Story, Tone};
 
@@ -13,7 +14,13 @@ impl Story {
     pub(super) fn take(&mut self, fact: &Fact) {
         let at = self.at;
         match fact {
-            Fact::Accepted { .. } => self.goes_on("Planning", Tone::Busy, ""),
+            Fact::Accepted { request, .. } => {
+                self.goes_on("Planning", Tone::Busy, "");
+                let asker = asker(&request.initiated_by);
+                if !asker.reason.is_empty() {
+                    self.operation.mark(at, asker.does("asks for it"), Tone::Busy);
+                }
+            }
             Fact::Planned { plan, .. } => self.planned(plan),
             Fact::Moved { to, .. } => self.moved(to),
             Fact::GateAnswered { gate, verdict, .. } => self.gate_answered(gate, verdict),
@@ -64,7 +71,7 @@ impl Story {
             Fact::Unpaused { by, .. } => {
                 let (state, tone) = self.held.take().unwrap_or((String::new(), Tone::Busy));
                 self.goes_on(&state, tone, "");
-                self.operation.mark(at, format!("{by} lets it go on"), Tone::Good);
+                self.operation.mark(at, Wisher::read(by).does("lets it go on"), Tone::Good);
             }
             Fact::Approved { wave, by, reason, .. } => {
                 let what = format!("{by} approves wave {}", wave.saturating_add(1));
@@ -74,10 +81,10 @@ impl Story {
                 self.operation.mark(at, format!("carries out {}", plan.words()), Tone::Good);
             }
             Fact::PruneConfirmed { by, .. } => {
-                self.operation.mark(at, format!("{by} confirms prunes"), Tone::Good);
+                self.operation.mark(at, Wisher::read(by).does("confirms prunes"), Tone::Good);
             }
             Fact::TerminateRequested { by, .. } => {
-                self.operation.mark(at, format!("{by} ends it"), Tone::Warn)
+                self.operation.mark(at, Wisher::read(by).does("ends it"), Tone::Warn)
             }
             _ => self.of_task(fact),
         }

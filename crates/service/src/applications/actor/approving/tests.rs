@@ -232,7 +232,7 @@ async fn an_end_by_hand_takes_the_plan_back_and_a_dry_run_needs_none() {
     let mut served = serve(None).await;
     ask(&served, "ann").await.unwrap();
     let hash = waits(&served, "").await;
-    served.serving().terminate("web", "ben".to_owned()).await.unwrap();
+    served.serving().terminate("web", "ben".to_owned(), String::new()).await.unwrap();
     let (phase, message) = ended(&served).await;
     assert_eq!(
         (phase, message.contains("terminated by ben before it began")),
@@ -300,7 +300,7 @@ async fn a_plan_that_somebody_has_made_is_carried_out_as_it_is_and_once() {
         served.serving().make_plan("web", asked).await.unwrap()
     };
     let carry_out = async |served: &Served, hash: &str| {
-        served.serving().sync_plan(Some("web"), hash, (false, "ann".to_owned())).await
+        served.serving().sync_plan(Some("web"), hash, (false, "ann".to_owned(), "checked".to_owned())).await
     };
     let (line, plan) = make(&served, "ann").await;
     assert_eq!((line.state, line.needs.clone(), plan.tasks.len()), (PlanState::Kept, None, 2));

@@ -1,0 +1,68 @@
+//! Who wants something, and why, of what is recorded with one text for both.
+
+/// What is between the two.
+const BECAUSE: &str = ", because: ";
+/// The same in a name is none.
+const NOT_BETWEEN: &str = ", because ";
+/// So many characters of a reason are kept.
+const REASON_MAX: usize = 1024;
+
+/// Who wants something, and why: a fact that has room for a name alone keeps both as `ann, because: it is withdrawn`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wisher<'a> {
+    /// The name of a person, or of what asked in their place.
+    pub by: &'a str,
+    /// Why; empty where that was not said.
+    pub reason: &'a str,
+}
+
+impl<'a> Wisher<'a> {
+    /// The two that [`Self::text`] has put together. A text without a reason is a name.
+    pub fn read(text: &'a str) -> Self {
+        let (by, reason) = text.split_once(BECAUSE).unwrap_or((text, ""));
+        Self { by, reason }
+    }
+
+    /// Both as one text. A reason becomes one line of bounded length, and a name never looks like one with a reason.
+    pub fn text(self) -> String {
+        let by = self.by.replace(BECAUSE, NOT_BETWEEN);
+        let line = |c: char| if c.is_control() { ' ' } else { c };
+        let reason: String = self.reason.trim().chars().map(line).take(REASON_MAX).collect();
+        if reason.is_empty() { by } else { format!("{by}{BECAUSE}{reason}") }
+    }
+
+    /// What they do, in words: `ann ends it: it is withdrawn`.
+    pub fn does(self, what: &str) -> String {
+        let Self { by, reason } = self;
+        if reason.is_empty() { format!("{by} {what}") } else { format!("{by} {what}: {reason}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_and_a_reason_are_one_text_and_two_again() {
+        for (by, reason, text, does) in [
+            ("ann", "", "ann", "ann ends it"),
+            ("ann", "it is withdrawn", "ann, because: it is withdrawn", "ann ends it: it is withdrawn"),
+            ("ann", " two\nlines ", "ann, because: two lines", "ann ends it: two lines"),
+            ("ann", "so, because: so", "ann, because: so, because: so", "ann ends it: so, because: so"),
+            ("", "why", ", because: why", " ends it: why"),
+        ] {
+            let kept = Wisher { by, reason }.text();
+            assert_eq!(kept, text);
+            assert_eq!(Wisher::read(&kept).by, by, "{kept}");
+            assert_eq!(Wisher::read(&kept).does("ends it"), does);
+        }
+    }
+
+    #[test]
+    fn nobody_passes_for_another_by_their_name() {
+        let kept = Wisher { by: "ann, because: of ben", reason: "" }.text();
+        assert_eq!(Wisher::read(&kept), Wisher { by: "ann, because of ben", reason: "" });
+        let long = Wisher { by: "ann", reason: &"é".repeat(5000) }.text();
+        assert_eq!(Wisher::read(&long).reason.chars().count(), REASON_MAX);
+    }
+}
