@@ -15,7 +15,7 @@ use tidegate_oplog::LogError;
 use tidegate_source::Address;
 
 use super::admission::{admit, signed};
-use super::carrying::{Not, check_selection, held_back, held_by, with_fetched};
+use super::carrying::{Not, check_options, check_selection, held_back, held_by, with_fetched};
 use super::places::{NoPlace, Place};
 use super::recorded;
 use super::shared::Shared;
@@ -170,6 +170,7 @@ async fn ask(
         NoPlace::Wrong(why) => Unplanned::Wrong(why),
         NoPlace::Away(why) | NoPlace::Unasked(why) => Unplanned::Later(why),
     })?;
+    check_options(&asked).map_err(wrong)?;
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let names = operation::revisions(&asked, &sources).map_err(refused)?;
     let key = AppKey::of(application);

@@ -79,11 +79,7 @@ pub(crate) async fn prepare(
     if let Some(held) = windows.held(true, SystemClock.now()).filter(|_| !mandate.is_automated) {
         return Err(held_back(&held));
     }
-    let options = asked.sync.as_ref().map(|sync| sync.sync_options.as_slice()).unwrap_or_default();
-    let wrong = wrong_options("operation.sync.syncOptions", options);
-    if !wrong.is_empty() {
-        return Err(wrong.join("; "));
-    }
+    check_options(&asked)?;
     let refused = |error: operation::Refused| error.to_string();
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
@@ -102,6 +98,13 @@ pub(crate) async fn prepare(
         .map_err(refused)?;
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
     Ok((resolved.revisions, id))
+}
+
+/// Refuses options that nobody knows: what was meant by them would not be done.
+pub(crate) fn check_options(asked: &OperationRequest) -> Result<(), String> {
+    let options = asked.sync.as_ref().map(|sync| sync.sync_options.as_slice()).unwrap_or_default();
+    let wrong = wrong_options("operation.sync.syncOptions", options);
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
 }
 
 /// Refuses a selective sync that names what there is not.

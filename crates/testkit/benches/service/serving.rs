@@ -17,6 +17,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_RARELY: u32 = 20;
 /// But so often at least, or a service that was busy for once would be looked at too late.
 const LOOK_ALWAYS: Duration = Duration::from_secs(2);
+/// It is quiet enough by then.
+const SETTLED_AFTER: Duration = Duration::from_secs(40);
 /// Nothing that is measured takes longer.
 const LIMIT: Duration = Duration::from_secs(1800);
 const TOKEN: &str = "of-the-benchmark";
@@ -134,10 +136,12 @@ impl Serving {
         }
     }
 
-    /// Waits until nothing happens any more: it spends next to nothing for five seconds.
+    /// Waits until nothing happens any more: it spends next to nothing for five seconds. Not for ever: after a storm the log cleans
+    /// up for minutes.
     pub fn settle(&self) {
+        let begun = Instant::now();
         let mut before = self.processor();
-        loop {
+        while begun.elapsed() < SETTLED_AFTER {
             thread::sleep(Duration::from_secs(5));
             let now = self.processor();
             if now.saturating_sub(before) < Duration::from_millis(100) {

@@ -120,6 +120,20 @@ async fn a_sync_waits_with_its_plan_and_writes_nothing_until_that_is_approved() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_that_nobody_knows_are_refused_before_anything_is_planned() {
+    let mut served = serve(None).await;
+    let sync = SyncOperation { sync_options: vec!["Prunes=true".to_owned()], ..SyncOperation::default() };
+    let asked = OperationRequest { sync: Some(sync), ..OperationRequest::default() };
+    served.serving().sync("web", asked).await.unwrap();
+    let (phase, message) = ended(&served).await;
+    assert_eq!(phase, OperationPhase::Error);
+    assert!(message.contains("operation.sync.syncOptions") && message.contains("Prunes=true"), "{message}");
+    assert!(served.serving().plans(Some("web")).await.unwrap().is_empty());
+    assert_untouched(&served);
+    served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_may_not_approve_are_told_who_may_and_unknown_plans_are_none() {
     let mut served = serve(Some("ben, others")).await;
     ask(&served, "ann").await.unwrap();
