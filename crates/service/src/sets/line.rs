@@ -124,8 +124,7 @@ mod tests {
 
     #[test]
     fn an_application_that_was_skipped_is_counted_as_that() {
-        let mut set = ApplicationSet::default();
-        set.status = serde_json::from_value(json!({
+        let status = serde_json::from_value(json!({
             "conditions": [{"type": "RolloutProgressing", "status": "True", "reason": "", "message": ""}],
             "applicationStatus": [
                 {"application": "one", "status": "Healthy", "step": "1", "message": "it became Healthy"},
@@ -134,6 +133,7 @@ mod tests {
             ],
         }))
         .unwrap();
+        let set = ApplicationSet { status, ..ApplicationSet::default() };
         let rollout = SetLine::from(&set).rollout.unwrap();
         assert_eq!((rollout.members["Healthy"], rollout.members["Progressing"], rollout.skipped), (2, 1, 1));
     }

@@ -62,7 +62,8 @@ fn no_seed_breaks_a_rule_of_the_service() {
     assert!(failures.is_empty(), "failing seeds: {failures:?}");
     // A play in which nothing happens proves little.
     assert!(seeds < 2 || crashes as u64 >= seeds && operations as u64 > seeds * 10);
-    assert!(seeds < 2 || approved as u64 >= seeds && refused > 0);
+    assert!(seeds < 2 || approved > 0);
+    assert!(seeds < 6 || refused > 0);
 }
 
 #[test]
