@@ -1,10 +1,11 @@
 //! ApplicationSets for people, and as the lists that programs know.
 
 use serde_json::{Value, json};
-use tidegate_lifecycle::rollout::{MemberStatus, RolloutView, StepStatus};
+use tidegate_lifecycle::rollout::{MemberStatus, RolloutView};
 use tidegate_lifecycle::teardown::{self, TeardownView};
 use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, ApplicationSetGenerator};
 use tidegate_service::applications::store::AppKey;
+use tidegate_service::documents::runs::step_words;
 use tidegate_service::sets::SetExplanation;
 
 use super::{Style, Text, one_line, table};
@@ -131,8 +132,8 @@ pub fn progress(view: &RolloutView, width: Option<u16>) -> Text {
             at_once,
             step.gates.join(", "),
             match &step.approved {
-                Some(by) => format!("{}, approved by {}", step_status(step.status), one_line(by)),
-                None => step_status(step.status).to_owned(),
+                Some(by) => format!("{}, approved by {}", step_words(step.status), one_line(by)),
+                None => step_words(step.status).to_owned(),
             },
         ]
     });
@@ -159,22 +160,6 @@ pub fn progress(view: &RolloutView, width: Option<u16>) -> Text {
 /// The number of a step in words.
 fn step_number(number: &str) -> String {
     if number == OUTSIDE { "none".to_owned() } else { number.to_owned() }
-}
-
-fn step_status(status: StepStatus) -> &'static str {
-    match status {
-        StepStatus::Waiting => "waiting",
-        StepStatus::Held => "held",
-        StepStatus::Rolling => "at work",
-        StepStatus::Failed => "failed",
-        StepStatus::RollingBack => "being rolled back",
-        StepStatus::RolledBack => "rolled back",
-        StepStatus::Passed => "passed",
-        StepStatus::DoneBefore => "done before",
-        StepStatus::Empty => "no Applications",
-        StepStatus::Unfinished => "not finished",
-        StepStatus::NotReached => "not reached",
-    }
 }
 
 /// A deletion step by step.

@@ -47,6 +47,13 @@ struct Page {
     problems: Vec<String>,
 }
 
+/// A part of a list of which nothing else is told.
+#[derive(Deserialize)]
+struct Part<T> {
+    items: Vec<T>,
+    next: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Whole {
     objects: Vec<ObjectDifference>,
@@ -91,6 +98,27 @@ impl Remote {
             }
         }
         Ok(reached)
+    }
+
+    /// All of a list that is given in parts, or what of it is asked for.
+    async fn all<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        (name, only): (&str, Option<&str>),
+    ) -> Result<Vec<T>, ServiceError> {
+        let (mut lines, mut after) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let asking = Asking::get(path).with("limit", PAGE);
+            let asking = only.iter().fold(asking, |asking, only| asking.with(name, only));
+            let asking = after.iter().fold(asking, |asking, page: &String| asking.with("page", page));
+            let part: Part<T> = self.0.ask(asking).await?;
+            lines.extend(part.items);
+            after = part.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(lines)
     }
 
     /// Those of several names, each asked for; all, where none is named.

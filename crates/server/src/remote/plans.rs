@@ -8,13 +8,7 @@ use tidegate_service::error::ServiceError;
 use tidegate_service::lines::PlanLine;
 
 use super::ask::{Asking, part};
-use super::{PAGE, PAGES_MAX, Remote, because, sync};
-
-#[derive(Deserialize)]
-struct Page {
-    items: Vec<PlanLine>,
-    next: Option<String>,
-}
+use super::{Remote, because, sync};
 
 #[derive(Deserialize)]
 struct Whole {
@@ -67,19 +61,7 @@ impl Remote {
     }
 
     async fn lines(&self, name: Option<&str>) -> Result<Vec<PlanLine>, ServiceError> {
-        let (mut lines, mut after) = (Vec::new(), None);
-        for _ in 0..PAGES_MAX {
-            let asking = Asking::get("/api/v1/plans").with("limit", PAGE);
-            let asking = name.iter().fold(asking, |asking, name| asking.with("application", name));
-            let asking = after.iter().fold(asking, |asking, page: &String| asking.with("page", page));
-            let page: Page = self.0.ask(asking).await?;
-            lines.extend(page.items);
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-        }
-        Ok(lines)
+        self.all("/api/v1/plans", ("application", name)).await
     }
 
     /// The whole hash of a plan of the application that is meant.

@@ -234,11 +234,11 @@ async fn events(call: Call<EventsQuery>) -> Result<EventsAnswer, Problem> {
 /// Which facts.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-struct LogQuery {
+pub(super) struct LogQuery {
     /// Only those after this number.
-    after: u64,
+    pub after: u64,
     /// How many at once: 1 to 500, 100 if not said.
-    limit: Option<u32>,
+    pub limit: Option<u32>,
 }
 
 /// What was recorded.

@@ -11,6 +11,7 @@ use tidegate_service::documents::runs::{Run, RunDocument, RunFact, RunKind, RunL
 use tidegate_service::error::ServiceError;
 use tidegate_service::runs;
 
+use super::operations::LogQuery;
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
 use crate::route::{Answer, Call, Gives, Route, json, look, look_otherwise, text};
@@ -108,16 +109,6 @@ async fn one<Q>(call: &Call<Q>) -> Result<Run, Problem> {
 
 async fn get(call: Call) -> Result<RunDocument, Problem> {
     Ok(one(&call).await?.run)
-}
-
-/// Which facts.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-struct LogQuery {
-    /// Only those after this number.
-    after: u64,
-    /// How many at once: 1 to 500, 100 if not said.
-    limit: Option<u32>,
 }
 
 /// What was recorded.

@@ -80,8 +80,8 @@ fn of_rollout(rollout: &RolloutView) -> Markup {
     let steps = (1_u32..).zip(&rollout.steps).map(|(number, step)| {
         let took = step.opened_at.zip(step.passed_at).map(|(from, to)| format_duration(to.since(from)));
         let status = match (step.status, &step.approved) {
-            (status, Some(by)) => format!("{}, approved by {by}", words_of(status)),
-            (status, None) => words_of(status).to_owned(),
+            (status, Some(by)) => format!("{}, approved by {by}", step_words(status)),
+            (status, None) => step_words(status).to_owned(),
         };
         cells([
             &number.to_string(),
@@ -120,7 +120,7 @@ fn of_rollout(rollout: &RolloutView) -> Markup {
 const OUTSIDE: &str = "-1";
 
 /// How a step stands, in words.
-fn words_of(status: StepStatus) -> &'static str {
+pub fn step_words(status: StepStatus) -> &'static str {
     match status {
         StepStatus::Waiting => "waiting",
         StepStatus::Held => "held",
