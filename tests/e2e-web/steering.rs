@@ -102,13 +102,17 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     let file = service.bench.path().join("fleet/backend.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     let annotated = "  name: backend\n  annotations: {tidegate.dev/approval: required}\n";
-    std::fs::write(&file, text.replacen("  name: backend\n", annotated, 1)).unwrap();
+    let by_hand = "    automated:\n      prune: true\n      selfHeal: true\n";
+    assert!(text.contains(by_hand), "{text}");
+    let text = text.replacen("  name: backend\n", annotated, 1).replacen(by_hand, "", 1);
+    std::fs::write(&file, text).unwrap();
     let resource = "/api/v1/applications/argocd/backend";
     service.until(resource, |one| !one["metadata"]["annotations"]["tidegate.dev/approval"].is_null());
     let more = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n";
     service.bench.write("fleet/repo/backend/more.yaml", more);
     service.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
     service.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    service.post(&format!("{resource}/sync"), &json!({"reason": "a hotfix"}));
     let target = "/api/v1/applications?name=backend&limit=1";
     let line = service.until(target, |found| found["items"][0]["plan"].is_string());
     let hash = line["items"][0]["plan"].as_str().unwrap().to_owned();
@@ -118,6 +122,7 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     browser.open("/applications/argocd/backend");
     browser.await_text("Waits for an approval");
     browser.until("document.querySelector('details[open]').textContent.includes('ConfigMap fleet/more')");
+    browser.await_text("for ann (a hotfix)");
     browser.press("Approve…");
     browser.until(&format!(
         "{DIALOG}.textContent.includes('Plan {} of argocd/backend is carried out on in-cluster: ')",
@@ -138,6 +143,12 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     );
     browser.until("!document.getElementById('main').textContent.includes('Waits for an approval')");
     service.wait(&["backend"]);
+    // Whoever looks at what was carried out sees who has asked for it and who has approved it, and why.
+    browser.open(&format!("/operations/{}", service.newest("backend")));
+    let terms = "document.querySelector('.terms').textContent";
+    browser.until(&format!("{terms}.includes('Asked for byann') && {terms}.includes('Whya hotfix')"));
+    browser.until(&format!("{terms}.includes('Plan{} made ')", &hash[..12]));
+    browser.until(&format!("{terms}.includes('Approved byann: looked at it')"));
     browser.is_clean();
     service.end();
 }

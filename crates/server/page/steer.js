@@ -21,6 +21,7 @@ export function approveButton(app, plan) {
     what: [
       `Plan ${shortHash(plan.hash)} of ${app.namespace}/${app.name} is carried out on ${app.destination.cluster}: ${does}, revision ${short(plan.revision)}.`,
       "It is what is shown here, and nothing else; where that does not fit the cluster any more, the service refuses it and makes a new plan.",
+      plan.reason ? `${plan.by || "Somebody"} asks for it: ${plan.reason}` : "",
       plan.needs ? `It needs ${plan.needs}.` : "",
     ].filter(Boolean),
     fields: [WHY],
