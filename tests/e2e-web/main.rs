@@ -91,6 +91,7 @@ fn tests() -> Vec<Test> {
         steering::an_operation_is_held_goes_on_and_is_approved,
         steering::what_is_skipped_of_an_operation_is_not_taken_for_done,
         steering::a_rollout_is_approved_paused_and_skipped_with_a_reason,
+        steering::deletions_that_are_held_are_named_and_approved,
         steering::a_set_is_deleted_in_its_order,
         everybody::the_keyboard_leads_everywhere,
         everybody::nothing_is_wider_than_a_telephone,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::browser::key;
-use crate::service::{Different, OPERATOR, Service};
+use crate::service::{Different, OPERATOR, READER, Service, folder};
 
 const NO_SET: Different = Different { rollout: None, has_no_set: true, is_gated: false };
 const DIALOG: &str = "document.querySelector('dialog[open]')";
@@ -102,13 +102,17 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     let file = service.bench.path().join("fleet/backend.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     let annotated = "  name: backend\n  annotations: {tidegate.dev/approval: required}\n";
-    std::fs::write(&file, text.replacen("  name: backend\n", annotated, 1)).unwrap();
+    let by_hand = "    automated:\n      prune: true\n      selfHeal: true\n";
+    assert!(text.contains(by_hand), "{text}");
+    let text = text.replacen("  name: backend\n", annotated, 1).replacen(by_hand, "", 1);
+    std::fs::write(&file, text).unwrap();
     let resource = "/api/v1/applications/argocd/backend";
     service.until(resource, |one| !one["metadata"]["annotations"]["tidegate.dev/approval"].is_null());
     let more = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n";
     service.bench.write("fleet/repo/backend/more.yaml", more);
     service.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
     service.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    service.post(&format!("{resource}/sync"), &json!({"reason": "a hotfix"}));
     let target = "/api/v1/applications?name=backend&limit=1";
     let line = service.until(target, |found| found["items"][0]["plan"].is_string());
     let hash = line["items"][0]["plan"].as_str().unwrap().to_owned();
@@ -118,6 +122,7 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     browser.open("/applications/argocd/backend");
     browser.await_text("Waits for an approval");
     browser.until("document.querySelector('details[open]').textContent.includes('ConfigMap fleet/more')");
+    browser.await_text("for ann (a hotfix)");
     browser.press("Approve…");
     browser.until(&format!(
         "{DIALOG}.textContent.includes('Plan {} of argocd/backend is carried out on in-cluster: ')",
@@ -138,6 +143,12 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     );
     browser.until("!document.getElementById('main').textContent.includes('Waits for an approval')");
     service.wait(&["backend"]);
+    // Whoever looks at what was carried out sees who has asked for it and who has approved it, and why.
+    browser.open(&format!("/operations/{}", service.newest("backend")));
+    let terms = "document.querySelector('.terms').textContent";
+    browser.until(&format!("{terms}.includes('Asked for byann') && {terms}.includes('Whya hotfix')"));
+    browser.until(&format!("{terms}.includes('Plan{} made ')", &hash[..12]));
+    browser.until(&format!("{terms}.includes('Approved byann: looked at it')"));
     browser.is_clean();
     service.end();
 }
@@ -283,6 +294,60 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     );
     let lines = service.get("/api/v1/applicationsets");
     assert_eq!(lines["items"][0]["rollout"]["skipped"], 1, "{lines:#}");
+    browser.is_clean();
+    service.end();
+}
+
+pub fn deletions_that_are_held_are_named_and_approved() {
+    let bench = folder(&Different::default());
+    let file = bench.path().join("fleet/shops.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let limit = "  annotations:\n    tidegate.dev/max-deletions: \"2\"\n";
+    std::fs::write(&file, text.replacen("  annotations:\n", limit, 1)).unwrap();
+    let service = Service::in_folder(bench);
+    service.wait(&[]);
+    // Somebody has moved a folder.
+    let repository = service.bench.path().join("fleet/repo");
+    std::fs::rename(repository.join("shops/cart"), repository.join("cart")).unwrap();
+    service.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    let mut browser = service.browser(OPERATOR);
+    browser.open("/applicationsets/argocd/shops");
+    browser.press("Refresh…");
+    browser.press("confirm");
+    browser.until(CLOSED);
+    browser.press("Approve deletions…");
+    browser.until(&format!("{DIALOG}.textContent.includes('3 of its 12 Applications are not generated any more, and no more than 2 may be deleted at once')"));
+    browser.until(&format!(
+        "{DIALOG}.textContent.includes('Deleted with their objects: dev-cart, prod-cart, qa-cart.')"
+    ));
+    // Whoever leaves it has deleted nothing.
+    browser.key(key::ESCAPE);
+    browser.until(CLOSED);
+    let shops = "/api/v1/applicationsets/argocd/shops";
+    let told = service.get(&format!("{shops}/explain"));
+    assert_eq!(told["held"]["applications"], json!(["dev-cart", "prod-cart", "qa-cart"]));
+    assert!(service.get(shops)["metadata"]["annotations"]["tidegate.dev/deletions-approval"].is_null());
+    // Whoever may look alone is told, and has no button.
+    let reader = service.browser(READER);
+    reader.open("/applicationsets/argocd/shops");
+    reader.await_text("3 of its 12 Applications are not generated any more");
+    reader.until("!document.querySelector('main .actions button')");
+    browser.press("Approve deletions…");
+    browser.write("#field-reason", "the shop is closed");
+    browser.press("confirm");
+    browser.until(CLOSED);
+    let is_left = |found: &serde_json::Value| {
+        let names = found["items"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap());
+        names.filter(|name| name.ends_with("-cart")).count()
+    };
+    service.until("/api/v1/applications?limit=100", |found| is_left(found) == 0);
+    browser.until("!document.querySelector('[data-do=\"Approve deletions…\"]')");
+    browser.await_text("Deletions approved byann: the shop is closed");
+    let set = service.get(shops);
+    let annotation = set["metadata"]["annotations"]["tidegate.dev/deletions-approval"].as_str().unwrap();
+    let approval: serde_json::Value = serde_json::from_str(annotation).unwrap();
+    assert_eq!((&approval["by"], &approval["reason"]), (&json!("ann"), &json!("the shop is closed")));
+    assert_eq!(set["status"]["resourcesCount"], 9, "{set:#}");
     browser.is_clean();
     service.end();
 }

@@ -43,6 +43,15 @@ pub fn the_fleet_is_shown_filtered_and_lives() {
     // Why it is not done, in one line.
     browser.until("document.querySelector('[data-key=\"argocd/backend\"] .why').textContent.length > 5");
     assert_eq!(browser.run("return window.row.isConnected && window.other.isConnected"), json!(true));
+    // So is what is wrong, in the words of its condition.
+    let path = service.bench.path().join("fleet/frontend.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("path: frontend"), "{text}");
+    fs::write(&path, text.replace("path: frontend", "path: nowhere")).unwrap();
+    let why = "document.querySelector('[data-key=\"argocd/frontend\"] .why')";
+    browser.until(&format!(
+        "{why}.textContent.startsWith('ComparisonError: ') && {why}.textContent.includes('nowhere')"
+    ));
     browser.is_clean();
     service.end();
 }

@@ -155,6 +155,18 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     let log = shops.bench.json(&["appset", "show-run", &id, "--log", "-o", "json"]);
     assert_eq!(record["facts"], log);
 
+    // Lists count who was skipped apart, whichever process is asked.
+    let skipped = |shops: &Shops| {
+        shops.get("/api/v1/applicationsets?limit=1").1["items"][0]["rollout"]["skipped"].clone()
+    };
+    assert_eq!(skipped(&shops), 1);
+    let killed = shops.serving.take().unwrap();
+    killed.signal("KILL");
+    killed.finish();
+    shops.again(&[]);
+    let told = || skipped(&shops);
+    assert!(std::iter::repeat_with(told).take(3000).any(|number| number == 1), "{}", skipped(&shops));
+
     // The set goes, and what was recorded of it stays.
     shops.run_as("ann", &["delete", "shops", "--yes", "--timeout", "10m"]).expect_code(0);
     assert_eq!(shops.bench.json(&["appset", "list", "-o", "json"])["items"], json!([]));

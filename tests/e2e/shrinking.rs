@@ -1,7 +1,7 @@
 //! ApplicationSets of which less is generated than before: because one of their generators has failed, or because much is gone
 //! at once.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bench::{Bench, Running};
 
@@ -154,6 +154,10 @@ fn a_command_approves_deletions_that_are_held() {
     let said = error(&held).unwrap();
     let (_, rest) = said.split_once("`tidegate appset approve fleet --deletions ").unwrap();
     let (word, _) = rest.split_once('`').unwrap();
+    let told = || served.bench.json(&["appset", "explain", "fleet", "-o", "json"])["held"].clone();
+    let all =
+        json!({"token": word, "applications": ["a", "b", "c"], "keepObjects": [], "members": 4, "atOnce": 2});
+    assert_eq!(told(), all);
     // Who means the step of a rollout is told of them, and nothing is deleted.
     let ran = served.bench.run(&["appset", "approve", "fleet"]).expect_code(4);
     assert!(ran.err.contains("there is nothing to approve") && ran.err.contains(word), "{ran:?}");
@@ -163,6 +167,7 @@ fn a_command_approves_deletions_that_are_held() {
     approve(word, 0);
     let gone = served.until(|set| has(1)(set) && error(set).is_none());
     assert_eq!(served.names(), ["listed"]);
+    assert_eq!(told(), Value::Null);
     let annotations = &gone["metadata"]["annotations"];
     let approval: Value =
         serde_json::from_str(annotations["tidegate.dev/deletions-approval"].as_str().unwrap()).unwrap();

@@ -16,7 +16,7 @@ use tidegate_model::argo::{
 };
 use tidegate_model::{
     Cascade, ClaimRequest, Destination, Gvk, HealthStatus, OperationPhase, SyncOptions, SyncRequest,
-    Timestamp,
+    Timestamp, Wisher,
 };
 
 use crate::comparison::set_health;
@@ -27,7 +27,7 @@ use crate::operation::{
 use crate::sources::{Sources, revisions};
 use crate::{conditions, instance_name};
 
-pub use asker::{Asker, asked_by, asker};
+pub use asker::Asker;
 
 /// A condition of our own: what a deletion waits for, besides its own operation.
 pub const HELD: &str = "DeletionWarning";
@@ -226,7 +226,7 @@ pub(crate) fn asked(initiated_by: &str) -> Option<(&str, Option<&str>)> {
     if who == BY_DELETION {
         return Some(("", at));
     }
-    asked_by(who).map(|_| (who, at))
+    Wisher::deleting(who).map(|_| (who, at))
 }
 
 /// Whether somebody has approved the deletion of what asks for that, since it was asked for: with a time after that, or by

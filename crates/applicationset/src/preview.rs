@@ -103,6 +103,11 @@ pub fn deletion<'a>(
     Ok(DeletionPreview { deletion: ordered(set, members, at)?, kept: kept.collect() })
 }
 
+/// Whether what an Application has deployed stays when the set deletes it.
+pub fn keeps_objects(set: &ApplicationSet, member: &Application) -> bool {
+    why_objects_stay(set, member).is_some()
+}
+
 /// Why what an Application has deployed stays when it goes with its set.
 fn why_objects_stay(set: &ApplicationSet, member: &Application) -> Option<String> {
     let has_finalizer = member.metadata.finalizers.iter().any(|one| is_resources_finalizer(one));

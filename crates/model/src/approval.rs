@@ -17,10 +17,15 @@ pub struct PlanApproval {
 }
 
 impl PlanApproval {
+    /// `ann (checked with the database team)`.
+    pub fn who(&self) -> String {
+        let Self { by, reason, .. } = self;
+        if reason.is_empty() { by.clone() } else { format!("{by} ({reason})") }
+    }
+
     /// `approved by ann (checked with the database team)`.
     pub fn words(&self) -> String {
-        let Self { by, reason, .. } = self;
-        if reason.is_empty() { format!("approved by {by}") } else { format!("approved by {by} ({reason})") }
+        format!("approved by {}", self.who())
     }
 }
 

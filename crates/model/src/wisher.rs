@@ -17,10 +17,29 @@ pub struct Wisher<'a> {
 }
 
 impl<'a> Wisher<'a> {
+    /// What is between the name of a person and what they have deleted, where an operation of the log deletes an application.
+    pub const BY_DELETION: &'static str = ", by the deletion of ";
+
     /// The two that [`Self::text`] has put together. A text without a reason is a name.
     pub fn read(text: &'a str) -> Self {
         let (by, reason) = text.split_once(BECAUSE).unwrap_or((text, ""));
         Self { by, reason }
+    }
+
+    /// Who has asked for an operation, as the log has it, and why. Of a deletion the first says all that is known of it.
+    pub fn of_operation(initiated_by: &'a str) -> Self {
+        match Self::deleting(initiated_by) {
+            Some(_) => Self { by: initiated_by, reason: "" },
+            None => Self::read(initiated_by),
+        }
+    }
+
+    /// The person who has asked for a deletion, of an operation that was begun by this, as the log has it. `None` of any other
+    /// operation, and where nobody knows.
+    pub fn deleting(initiated_by: &'a str) -> Option<&'a str> {
+        let (by, _) = initiated_by.split_once(Self::BY_DELETION)?;
+        // Why somebody wants a sync may be a deletion.
+        Self::read(by).reason.is_empty().then_some(by)
     }
 
     /// Both as one text. A reason becomes one line of bounded length, and a name never looks like one with a reason.

@@ -8,7 +8,7 @@ import { operationsTable } from "./operations.js";
 import { saveButton } from "./picture.js";
 import { applicationActions, approveButton, rollbackButton } from "./steer.js";
 import { objectsOf, wavesPicture } from "./waves.js";
-import { badge, count, moment, objectName, short, shortHash, terms, time } from "./words.js";
+import { approvalOf, badge, count, moment, objectName, short, shortHash, terms, time } from "./words.js";
 
 const RESOURCES_MAX = 10_000;
 const OPERATIONS = 20;
@@ -170,10 +170,10 @@ function headOf({ resource, line, window, resources }, path) {
 }
 
 function waitingOf(line, plan) {
-  const approvals = plan.approvals.map((one) => h("li", null, `${one.by}${one.reason ? `: ${one.reason}` : ""} `, time(one.at)));
+  const approvals = plan.approvals.map((one) => h("li", null, approvalOf(one)));
   return [
     h("h2", null, "Waits for an approval"),
-    h("p.lead", null, `Plan ${shortHash(plan.hash)}, revision ${short(plan.revision)}, made `, time(plan.madeAt), ` for ${plan.by || "somebody"}. `,
+    h("p.lead", null, `Plan ${shortHash(plan.hash)}, revision ${short(plan.revision)}, made `, time(plan.madeAt), ` for ${plan.by || "somebody"}${plan.reason ? ` (${plan.reason})` : ""}. `,
       plan.needs ? `It needs ${plan.needs}.` : null),
     h("div.actions", null, approveButton(line, plan)),
     approvals.length > 0 ? [h("h3", null, "Approved by"), h("ul", null, approvals)] : [],

@@ -23,8 +23,10 @@ export function reason(app) {
   if (operation && !operation.finishedAt) return operation.message;
   if (app.awaits) return app.awaits;
   if (operation && operation.phase !== "Succeeded") return operation.message;
-  const conditions = Object.keys(app.conditions);
-  if (conditions.length > 0) return conditions.join(", ");
+  if (app.condition) {
+    const others = Object.keys(app.conditions).filter((one) => one !== app.condition.type);
+    return [`${app.condition.type}: ${app.condition.message}`, ...others].join("; ");
+  }
   if (app.health !== "Healthy") return app.healthMessage;
   return "";
 }

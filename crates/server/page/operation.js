@@ -10,7 +10,7 @@ import { operationActions, taskActions, waveActions } from "./steer.js";
 import { Story } from "./story.js";
 import { KEPT_WIDTH, drawTimeline, keepDrawn, legend, timelineTable } from "./timeline.js";
 import { objectsOf, wavesPicture } from "./waves.js";
-import { badge, between, clock, count, long, objectName, objectState, short, terms, time, tone } from "./words.js";
+import { approvalOf, badge, between, clock, count, long, objectName, objectState, short, shortHash, terms, time, tone } from "./words.js";
 
 // So many facts, and so many objects, are listed at once.
 const FACTS = 200;
@@ -149,14 +149,20 @@ function headOf(operation, explanation, story) {
     terms([
       ["Began", time(operation.startedAt)], ["Ended", isOver ? time(operation.finishedAt) : null],
       ["Took", between(operation.startedAt, operation.finishedAt)], ["Deadline", isOver ? null : deadline],
-      ["Asked for by", request.initiatedBy], ["Why", request.reason], ["Revision", request.revision ? short(request.revision) : null],
+      ["Asked for by", operation.initiatedBy ?? request.initiatedBy], ["Why", operation.reason ?? request.reason],
+      ["Plan", planOf(operation.plan) ?? explanation.plan], ["Approved by", operation.plan?.approvals.map(approvalOf)], ["Revision", request.revision ? short(request.revision) : null],
       ["Cluster", request.destination], ["Attempts", operation.retryCount > 0 ? String(operation.retryCount + 1) : null],
       ["Options", [request.prune && "prune", request.dryRun && "dry run", request.force && "force", request.skipHooks && "without hooks", ...(request.syncOptions ?? [])].filter(Boolean).join(", ")],
       ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.next], ["Waiting", isOver ? null : explanation.waiting],
-      ["Overruled", isOver ? null : (explanation.overridden ?? []).join("; ") || null], ["Plan", explanation.plan], ["Held", explanation.paused], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
+      ["Overruled", isOver ? null : (explanation.overridden ?? []).join("; ") || null], ["Held", explanation.paused], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
       ["At work", !isOver && operation.atWork === false ? "no process is at work on it" : null], ["Id", h("code", null, operation.id)],
     ]),
   ];
+}
+
+// The kept plan that it carries out.
+function planOf(plan) {
+  return plan ? h("span", null, h("code", { title: plan.hash }, shortHash(plan.hash)), " made ", time(plan.madeAt)) : null;
 }
 
 // A link to the operation as a file that needs nothing else.

@@ -5,7 +5,7 @@ import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { runsOf } from "./runs.js";
 import { memberActions, setActions } from "./steer.js";
-import { badge, between, count, long, short, terms, time, tone } from "./words.js";
+import { approvalOf, badge, between, count, long, short, terms, time, tone } from "./words.js";
 
 // So many Applications of a step are shown; those that are done are left out first.
 const TILES_MAX = 120;
@@ -122,10 +122,21 @@ function headOf(set, told, path) {
       ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Held", shown.paused],
       ["Deadline", explanation?.deadlineInSeconds ? `${long(explanation.deadlineInSeconds * 1000)} left` : null], ["Next", explanation?.next],
     ]) : h("p.quiet", null, "Its Applications are synced each by its own policy: there is no progressive sync."),
+    approvedDeletionsOf(set),
     explanation && explanation.awaited.length > 0 ? h("section", { "aria-labelledby": "awaited" }, h("h2", { id: "awaited" }, "What it waits for"),
       h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), `: ${one.why} `, h("small", null, `for ${between(one.since)}`)))),
       explanation.warnings.map((one) => h("p.problem", null, one))) : h("div"),
   ];
+}
+
+// Who has approved deletions that were held because they were too many.
+function approvedDeletionsOf(set) {
+  try {
+    const approval = JSON.parse(set.metadata.annotations?.["tidegate.dev/deletions-approval"] ?? "null");
+    return approval ? terms([["Deletions approved by", approvalOf(approval)]]) : h("div");
+  } catch {
+    return h("div");
+  }
 }
 
 // What is wrong with it, and how else it stands, each with its message.

@@ -101,6 +101,11 @@ export function shortHash(hash) {
   return (hash ?? "").slice(0, 12);
 }
 
+// Who has approved a plan, why and when.
+export function approvalOf({ by, reason, at }) {
+  return h("div", null, `${by}${reason ? `: ${reason}` : ""} `, time(at));
+}
+
 // An object in one text.
 export function objectName(object) {
   return `${object.kind} ${object.namespace ? `${object.namespace}/` : ""}${object.name}`;

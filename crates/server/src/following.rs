@@ -205,11 +205,11 @@ impl Served for SetServing {
     }
 
     fn all(&self) -> Vec<(AppKey, SetLine)> {
-        self.all().into_iter().map(|(key, one)| (key, one.as_ref().into())).collect()
+        self.all().into_iter().map(|(key, one)| (key, self.line(&one))).collect()
     }
 
     fn one(&self, key: &AppKey) -> Option<SetLine> {
-        self.set(key).map(|one| one.as_ref().into())
+        self.set(key).map(|one| self.line(&one))
     }
 
     fn digest(line: &SetLine) -> u64 {

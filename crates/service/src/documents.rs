@@ -13,9 +13,8 @@ pub mod runs;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, TRYING_AGAIN};
-use tidegate_model::{OperationId, OperationPhase, Timestamp};
+use tidegate_model::{OperationId, OperationPhase, Timestamp, Wisher};
 
 use crate::operations::{self, Listed};
 
@@ -198,7 +197,7 @@ impl From<&Listed> for SummaryDocument {
         let known = listed.summary.as_ref();
         let (waves_passed, waves) = known.map_or((0, 0), |known| known.waves);
         let word = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let asker = known.map(|known| asker(&known.initiated_by));
+        let asker = known.map(|known| Wisher::of_operation(&known.initiated_by));
         Self {
             id: listed.operation,
             app: known.map(|known| known.application.clone()),

@@ -8,15 +8,17 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_application::approval::waiting_plan;
-use tidegate_application::credentials::without_credentials;
+use tidegate_application::credentials::{text_without_credentials, without_credentials};
 use tidegate_application::{automated, operation};
 use tidegate_applicationset::ownership::set_of;
 use tidegate_model::argo::{
-    Application, ApplicationSource, OperationInitiator, OperationRequest, SyncStatusCode, Time,
+    Application, ApplicationCondition, ApplicationSource, OperationInitiator, OperationRequest,
+    SyncStatusCode, Time,
 };
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
 use crate::applications::store::AppKey;
+use crate::plain::one_line;
 use crate::sets::SetServing;
 
 pub use plan::{PlanLine, PlanState};
@@ -49,6 +51,8 @@ pub struct ApplicationLine {
     pub policy: SyncPolicyLine,
     /// What is wrong with it, how often.
     pub conditions: BTreeMap<String, u32>,
+    /// The gravest of that, with its message; absent where nothing is wrong.
+    pub condition: Option<ConditionLine>,
     /// The operation under way, or the last one.
     pub operation: Option<OperationLine>,
     /// The plan of its operation that waits for an approval, by its hash.
@@ -61,6 +65,17 @@ pub struct ApplicationLine {
     pub set: Option<String>,
     /// What it waits for in the progressive sync of that set, in lists and events; nothing where its turn has come.
     pub awaits: Option<String>,
+}
+
+/// What is wrong with an application, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionLine {
+    /// The type of the condition.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The beginning of its message, without credentials.
+    pub message: String,
 }
 
 /// Where objects go.
@@ -142,6 +157,8 @@ impl fmt::Display for WindowLine {
     }
 }
 
+/// So many characters of a message are in a line: lists have thousands of them.
+const MESSAGE_MAX: usize = 240;
 /// Nobody asked: the policy of the application did.
 const AUTOMATED: &str = "automated";
 /// An operation that was asked for a moment ago.
@@ -179,6 +196,7 @@ impl From<&Application> for ApplicationLine {
                 Some(_) => SyncPolicyLine::Auto,
             },
             conditions,
+            condition: condition_line(&status.conditions),
             operation: operation_line(application),
             plan: waiting_plan(application).map(str::to_owned),
             reconciled_at: status.reconciled_at,
@@ -194,6 +212,17 @@ impl ApplicationLine {
     pub fn with_sets(application: &Application, sets: Option<&SetServing>) -> Self {
         Self { awaits: sets.and_then(|sets| sets.awaits(application)), ..application.into() }
     }
+}
+
+/// The first error, or else the first of all.
+fn condition_line(all: &[ApplicationCondition]) -> Option<ConditionLine> {
+    let condition = all.iter().find(|one| one.kind.is_error()).or(all.first())?;
+    let message = one_line(&text_without_credentials(&condition.message));
+    let mut shown: String = message.chars().take(MESSAGE_MAX).collect();
+    if shown.len() < message.len() {
+        shown.push('…');
+    }
+    Some(ConditionLine { kind: condition.kind.to_string(), message: shown })
 }
 
 fn source(source: &ApplicationSource) -> SourceLine {
@@ -251,5 +280,35 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             by: by(&known.operation),
             reason: operation::reason(&known.operation).to_owned(),
         }),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn shown(conditions: &Value) -> Option<(String, String)> {
+        let status = serde_json::from_value(json!({ "conditions": conditions })).unwrap();
+        let application = Application { status, ..Application::default() };
+        ApplicationLine::from(&application).condition.map(|one| (one.kind, one.message))
+    }
+
+    #[test]
+    fn the_gravest_condition_is_shown_in_one_short_line_without_credentials() {
+        assert_eq!(shown(&json!([])), None);
+        let warning = json!({"type": "SharedResourceWarning", "message": "it is shared"});
+        let own = json!({"type": "ApprovalRequired", "message": "it waits"});
+        let error = json!({"type": "ComparisonError", "message": "cannot read\nhttps://me:hunter2@example.com/a.git"});
+        let said = |kind: &str, message: &str| Some((kind.to_owned(), message.to_owned()));
+        assert_eq!(shown(&json!([own, warning])), said("ApprovalRequired", "it waits"));
+        assert_eq!(
+            shown(&json!([warning, error])),
+            said("ComparisonError", "cannot read; https://******@example.com/a.git")
+        );
+        let long = json!([{"type": "SyncError", "message": "é".repeat(MESSAGE_MAX + 1)}]);
+        assert_eq!(shown(&long), said("SyncError", &format!("{}…", "é".repeat(MESSAGE_MAX))));
     }
 }

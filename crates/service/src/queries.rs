@@ -534,10 +534,15 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
     let compacted = matches!(why, LogError::Compacted { .. });
     let kept = compacted
         .then(|| SummaryDocument { at_work, ..SummaryDocument::from(&Listed::whole(summary.clone())) });
+    let asker = Wisher::of_operation(&summary.initiated_by);
+    let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let operation = OperationView {
         id: summary.operation,
         app: summary.application.clone(),
         phase: summary.phase,
+        initiated_by: said(asker.by),
+        reason: said(asker.reason),
+        plan: None,
         message: summary.message.clone(),
         started_at: summary.started_at,
         finished_at: summary.finished_at,

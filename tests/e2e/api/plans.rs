@@ -110,6 +110,52 @@ fn a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation
 }
 
 #[test]
+fn who_has_asked_and_who_has_approved_and_why_is_with_the_operation() {
+    let fleet = Fleet::new();
+    let api = Api::serve(&fleet);
+    fleet.wait(&[]);
+    fleet.replace(
+        "backend.yaml",
+        "  name: backend\n",
+        "  name: backend\n  annotations: {tidegate.dev/approval: required}\n",
+    );
+    fleet.until("backend", |app| !app["metadata"]["annotations"]["tidegate.dev/approval"].is_null());
+    api.ask("POST", &format!("{BACKEND}/sync"), OPERATOR, "{\"reason\": \"a hotfix\"}").json(202);
+    let hash = waiting(&api, "");
+    // Whoever is to approve it is told why.
+    assert_eq!(api.get(&format!("/api/v1/plans/{hash}"))["reason"], "a hotfix");
+    let shown = fleet.bench.run(&["app", "plan", "backend", &hash[..12]]);
+    assert!(shown.out.contains("asked for by ann: a hotfix"), "{}", shown.out);
+    approve(&api, &hash, OTHER).json(202);
+    let operation = || api.get(&format!("/api/v1/plans/{hash}"))["operation"].as_str().map(str::to_owned);
+    let id = std::iter::repeat_with(operation).take(3000).find_map(|id| id).expect("nothing is carried out");
+    fleet.wait(&["backend"]);
+    let shown = fleet.bench.run(&["ops", "show", &id]).out;
+    let field = |name: &str| {
+        let found = shown.lines().find_map(|line| line.strip_prefix(&format!("{name:<10}")));
+        found.unwrap_or_else(|| panic!("{name}: {shown}")).to_owned()
+    };
+    assert_eq!((field("asked by"), field("why")), ("ann".to_owned(), "a hotfix".to_owned()));
+    assert!(field("plan").starts_with(&hash[..12]), "{shown}");
+    assert!(field("approved").starts_with("by cleo (looked at it) at 20"), "{shown}");
+    let there = api.get(&format!("/api/v1/operations/{id}"));
+    for told in [there, fleet.bench.json(&["ops", "show", &id, "-o", "json"])] {
+        assert_eq!((&told["initiatedBy"], &told["reason"]), (&json!("ann"), &json!("a hotfix")));
+        let given = &told["plan"]["approvals"][0];
+        assert_eq!((&told["plan"]["hash"], &given["by"]), (&json!(hash), &json!("cleo")));
+        assert_eq!(given["reason"], "looked at it");
+    }
+    // And in the file that is passed on.
+    let page = fleet.bench.run(&["ops", "export", &id, "--format", "html"]).expect_code(0).out;
+    for part in
+        ["<dt>Asked for by</dt><dd>ann</dd>", "<dt>Why</dt><dd>a hotfix</dd>", "<dd>cleo (looked at it) at "]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    Fleet::end(api.serving);
+}
+
+#[test]
 fn a_plan_is_made_here_and_elsewhere_and_carried_out_as_it_is() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);

@@ -14,8 +14,6 @@ const NAME_MAX: usize = 256;
 const REASON_MAX: usize = 1024;
 /// An annotation that is so much older or newer than the deletion is of another one, which came to nothing.
 const OF_ONE_DELETION: Duration = Duration::from_secs(600);
-/// What is between the name of a person and what they have deleted.
-const BY: &str = ", by the deletion of ";
 
 /// Who has asked for the deletion of an Application or an ApplicationSet by a command, the API or the page, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +66,7 @@ impl Asker {
         let Self { by, reason, set, .. } = self;
         let what = if set.is_empty() { "the application" } else { set };
         let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-        format!("{by}{BY}{what}{why}")
+        format!("{by}{}{what}{why}", Wisher::BY_DELETION)
     }
 
     fn bounded(self) -> Option<Self> {
@@ -83,20 +81,4 @@ impl Asker {
 fn bounded(text: &str, most: usize) -> String {
     let line = |c: char| if c.is_control() { ' ' } else { c };
     text.trim().chars().map(line).take(most).collect()
-}
-
-/// The person who has asked for a deletion, of an operation that was begun by this, as the log has it. `None` of any other
-/// operation, and where nobody knows.
-pub fn asked_by(initiated_by: &str) -> Option<&str> {
-    let (by, _) = initiated_by.split_once(BY)?;
-    // Why somebody wants a sync may be a deletion.
-    Wisher::read(by).reason.is_empty().then_some(by)
-}
-
-/// Who has asked for any operation, as the log has it, and why. Of a deletion the first says all that is known of it.
-pub fn asker(initiated_by: &str) -> Wisher<'_> {
-    match asked_by(initiated_by) {
-        Some(_) => Wisher { by: initiated_by, reason: "" },
-        None => Wisher::read(initiated_by),
-    }
 }

@@ -219,7 +219,7 @@ fn who_asks_for_a_deletion_is_in_the_log_and_comes_back_from_it() {
     let when = at.to_string();
     let nobody = logged(&going);
     assert_eq!(nobody, format!("deletion of the application, asked for at {when}"));
-    assert_eq!((asked(&nobody), asked_by(&nobody)), (Some(("", Some(when.as_str()))), None));
+    assert_eq!((asked(&nobody), Wisher::deleting(&nobody)), (Some(("", Some(when.as_str()))), None));
     let asker = Asker::new("ann", "no longer\nneeded, asked for at once", at).unwrap();
     let of_set = asker.with_set("shops", at);
     let of_this = "ann, by the deletion of the application (no longer needed, asked for at once)";
@@ -228,7 +228,7 @@ fn who_asks_for_a_deletion_is_in_the_log_and_comes_back_from_it() {
         asker.annotate(&mut going.metadata.annotations);
         let ann = logged(&going);
         assert_eq!(ann, format!("{who}, asked for at {when}"));
-        assert_eq!((asked(&ann), asked_by(&ann)), (Some((who, Some(when.as_str()))), Some("ann")));
+        assert_eq!((asked(&ann), Wisher::deleting(&ann)), (Some((who, Some(when.as_str()))), Some("ann")));
     }
     // One that came to nothing says nothing of a later one.
     let long_ago = Timestamp::from_millis(at.moment().as_millis() - 3_600_000).into();
@@ -242,6 +242,6 @@ fn who_asks_for_a_deletion_is_in_the_log_and_comes_back_from_it() {
     assert_eq!(logged(&going), nobody);
     assert_eq!(Asker::new(" \n", "because", at), None);
     for other in ["ann", "automated", "deletion of the application or so"] {
-        assert_eq!((asked(other), asked_by(other)), (None, None), "{other}");
+        assert_eq!((asked(other), Wisher::deleting(other)), (None, None), "{other}");
     }
 }

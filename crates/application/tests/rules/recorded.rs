@@ -6,7 +6,7 @@ use tidegate_application::recorded::{Line, Recorded, put_back, take_in, verify};
 use tidegate_application::windows::Windows;
 use tidegate_application::{automation, deletion, operation};
 use tidegate_model::argo::Application;
-use tidegate_model::{Destination, OperationId, OperationPhase, SyncRequest};
+use tidegate_model::{Destination, OperationId, OperationPhase, SyncRequest, Wisher};
 
 use crate::{application, at, out_of_sync};
 
@@ -104,7 +104,7 @@ fn who_has_asked_for_a_sync_and_why_follows_from_the_log() {
         let asked = serde_json::from_value(asked).unwrap();
         let request = request(&known, &asked, place, &[COMMIT.to_owned()]).unwrap();
         assert_eq!(request.initiated_by, text);
-        let found = deletion::asker(&request.initiated_by);
+        let found = Wisher::of_operation(&request.initiated_by);
         assert_eq!((found.by, found.reason), ("ann", reason));
         recorded.request = Some(request);
         let mut lost = automated();
@@ -115,9 +115,9 @@ fn who_has_asked_for_a_sync_and_why_follows_from_the_log() {
     // Of a deletion it is said as it always was, whatever the words are.
     let deleted =
         "ann, by the deletion of shops (moved, because: of that), asked for at 2026-11-21T09:30:00Z";
-    assert_eq!((deletion::asker(deleted).by, deletion::asked_by(deleted)), (deleted, Some("ann")));
+    assert_eq!((Wisher::of_operation(deleted).by, Wisher::deleting(deleted)), (deleted, Some("ann")));
     let sync = "ann, because: moved, by the deletion of shops";
-    assert_eq!((deletion::asker(sync).by, deletion::asked_by(sync)), ("ann", None));
+    assert_eq!((Wisher::of_operation(sync).by, Wisher::deleting(sync)), ("ann", None));
 }
 
 #[test]

@@ -83,19 +83,19 @@ impl MaxDeletions {
 pub enum Guarded {
     /// More would go than may.
     #[error(
-        "{going} of its {members} Applications are not generated any more ({names}), and no more than {most} may be deleted at once (`{MAX_DELETIONS_ANNOTATION}`), so none is. Mend its generators; or, where they are to go, approve it with `tidegate appset approve {set} --deletions {token}`, or annotate the ApplicationSet with `{DELETIONS_APPROVED_ANNOTATION}: {token}`"
+        "{} of its {members} Applications are not generated any more ({}), and no more than {most} may be deleted at once (`{MAX_DELETIONS_ANNOTATION}`), so none is. Mend its generators; or, where they are to go, approve it with `tidegate appset approve {set} --deletions {token}`, or annotate the ApplicationSet with `{DELETIONS_APPROVED_ANNOTATION}: {token}`",
+        .going.len(),
+        named(.going)
     )]
     TooMany {
         /// The set.
         set: String,
-        /// How many would go.
-        going: usize,
+        /// Those that would go, by name.
+        going: Vec<String>,
         /// How many there are.
         members: usize,
         /// How many may go.
         most: usize,
-        /// Some of them.
-        names: String,
         /// What approves it.
         token: String,
     },
@@ -130,12 +130,18 @@ pub(crate) fn check(
     if going.len() <= most || approved.is_some_and(|approved| approved.trim() == token) {
         return Ok(());
     }
-    let mut names = going.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
-    if going.len() > NAMED_MAX {
-        names.push_str(&format!(" and {} more", going.len() - NAMED_MAX));
-    }
     let set = set.metadata.name.clone();
-    Err(Guarded::TooMany { set, going: going.len(), members, most, names, token })
+    let going = going.iter().map(|name| (*name).to_owned()).collect();
+    Err(Guarded::TooMany { set, going, members, most, token })
+}
+
+/// The first of those that would go.
+fn named(going: &[String]) -> String {
+    let names = going.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match going.len().saturating_sub(NAMED_MAX) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
 }
 
 /// Stands for the names that are generated: what is approved is that there is to be nothing else, so it holds until all others

@@ -154,6 +154,18 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
     if let Some(cascade) = operation.deletion {
         field("deletion", Style::Plain, deletion(cascade, &operation.waves));
     }
+    if let Some(by) = &operation.initiated_by {
+        field("asked by", Style::Plain, one_line(by));
+    }
+    if let Some(reason) = &operation.reason {
+        field("why", Style::Plain, one_line(reason));
+    }
+    if let Some(plan) = &operation.plan {
+        field("plan", Style::Plain, format!("{}, made at {}", plan.short(), plan.made_at));
+    }
+    for approval in operation.plan.iter().flat_map(|plan| &plan.approvals) {
+        field("approved", Style::Plain, format!("by {} at {}", one_line(&approval.who()), approval.at));
+    }
     field("phase", style_of(operation.phase), operation.phase.to_string());
     field("message", Style::Plain, operation.message.trim_end().to_owned());
     field("started", Style::Plain, operation.started_at.to_string());

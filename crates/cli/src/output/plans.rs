@@ -2,6 +2,7 @@
 
 use tidegate_service::lines::PlanLine;
 
+use super::text::one_line;
 use super::{Style, Text, table};
 
 /// Digits of a commit that tell it from others.
@@ -38,6 +39,9 @@ pub fn what_next(name: &str, line: &PlanLine) -> Text {
     };
     say(Style::Plain, String::new());
     say(Style::Plain, format!("plan {} (revision {})", line.hash, revision(line)));
+    if !line.reason.is_empty() {
+        say(Style::Plain, format!("asked for by {}: {}", line.by, one_line(&line.reason)));
+    }
     for approval in &line.approvals {
         say(Style::Plain, approval.words());
     }

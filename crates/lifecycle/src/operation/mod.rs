@@ -63,4 +63,6 @@ pub use state::{
     Loss, Notes, Occupant, OpenTasks, Operation, Outage, Outcome, Pause, Progress, SeenHealth,
     SeenNamespaces, Stage, State, TaskState, Termination, Verdict, WaveStep, WaveTimes,
 };
-pub use view::{ClaimStanding, ClaimView, HealthRulesView, HookLogView, OperationView, WaveView, view};
+pub use view::{
+    ClaimStanding, ClaimView, HealthRulesView, HookLogView, OperationView, TakenPlanView, WaveView, view,
+};

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, Cascade, ClaimHolder, Digest, IfTaken, OperationId, OperationPhase, Phase, ResourceResult,
-    Severity, Task, Timestamp, Warning,
+    Action, Cascade, ClaimHolder, Digest, IfTaken, OperationId, OperationPhase, Phase, PlanApproval,
+    ResourceResult, Severity, TakenPlan, Task, Timestamp, Warning, Wisher,
 };
 
 use super::state::{
@@ -21,6 +21,15 @@ pub struct OperationView {
     pub app: String,
     /// `Running`, `Terminating`, or what it has ended in: `Succeeded`, `Failed` or `Error`.
     pub phase: OperationPhase,
+    /// Who has asked for it; `None` where that is not known. Of a deletion it says all that is known of who and why.
+    #[serde(default)]
+    pub initiated_by: Option<String>,
+    /// Why; `None` where that was not said.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// The kept plan that it carries out; `None` where it makes its own.
+    #[serde(default)]
+    pub plan: Option<TakenPlanView>,
     /// What it is doing or waiting for, or how it has ended.
     pub message: String,
     /// When it was accepted, before it was planned.
@@ -49,6 +58,31 @@ pub struct OperationView {
     /// The health rules it is judged by; `None` until it is planned, and of one that an earlier program ended.
     #[serde(default)]
     pub health_rules: Option<HealthRulesView>,
+}
+
+/// The kept plan that an operation carries out, and who has approved it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TakenPlanView {
+    /// What names it: SHA-256 of all of it, in hexadecimal digits. The first 12 are enough for people.
+    pub hash: String,
+    /// When it was made, from the cluster as it was then.
+    pub made_at: Timestamp,
+    /// Who has approved it, when and why, in order; empty where nobody had to.
+    pub approvals: Vec<PlanApproval>,
+}
+
+impl From<&TakenPlan> for TakenPlanView {
+    fn from(plan: &TakenPlan) -> Self {
+        Self { hash: plan.hash.to_string(), made_at: plan.made_at, approvals: plan.approvals.clone() }
+    }
+}
+
+impl TakenPlanView {
+    /// Enough of its hash for people.
+    pub fn short(&self) -> &str {
+        self.hash.get(..12).unwrap_or(&self.hash)
+    }
 }
 
 /// The health rules of an operation in output, by the first digits of their digests.
@@ -160,10 +194,15 @@ pub struct WaveView {
 pub fn view(state: &State) -> Option<OperationView> {
     let header = state.header()?;
     let operation = state.operation();
+    let asker = Wisher::of_operation(&header.request.initiated_by);
+    let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Some(OperationView {
         id: header.operation,
         app: header.request.application.clone(),
         deletion: header.request.deletion,
+        initiated_by: said(asker.by),
+        reason: said(asker.reason),
+        plan: header.plan.as_deref().map(Into::into),
         phase: phase(state),
         message: state.message(),
         started_at: header.started_at,

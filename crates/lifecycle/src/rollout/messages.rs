@@ -15,8 +15,6 @@ pub(super) const COMPLETED: &str = "ApplicationSet Rollout has completed";
 pub(super) const SUPERSEDED: &str = "the ApplicationSet has other targets by now; a new rollout brings them";
 pub(super) const NOTHING_BEFORE: &str = "there is nothing to go back to: nothing was deployed before";
 
-/// How the message of an Application begins that somebody goes on without.
-const SKIPPED_BY: &str = "skipped by ";
 /// How the words begin for what keeps a sync from beginning, where that is no sync window.
 const APPROVAL: &str = "the approval of its plan: ";
 
@@ -66,15 +64,10 @@ pub(super) fn of_member(member: &Member) -> String {
         Progress::Healthy { .. } => "Application resource has synced, updating status to Healthy".to_owned(),
         Progress::RolledBack { .. } => "rolled back to what it had before".to_owned(),
         Progress::Assumed => "Application was Pending for too long, updating status to Healthy".to_owned(),
-        Progress::Skipped(said) => format!("{SKIPPED_BY}{}", said.words()),
+        Progress::Skipped(said) => format!("skipped by {}", said.words()),
         Progress::Gone => "it is no Application of the ApplicationSet any more".to_owned(),
         Progress::Late => "it came after its step had passed; the next rollout is about it".to_owned(),
     }
-}
-
-/// Whether an Application that Argo CD's words call Healthy was skipped: so says its message.
-pub fn is_skipped(message: &str) -> bool {
-    message.starts_with(SKIPPED_BY)
 }
 
 fn waiting(member: &Member) -> &'static str {

@@ -46,7 +46,7 @@ pub use fact::{Fact, Listed};
 pub use follow::follow;
 pub use input::{ChildNews, Input, Sight, Wish};
 pub use machine::{Progressive, Seen};
-pub use messages::{REASON, is_skipped};
+pub use messages::REASON;
 pub use milestones::milestones;
 pub use pending::pending;
 pub use record::{Details, DetailsOfKind1};
@@ -55,5 +55,7 @@ pub use state::{
     Cause, End, Failure, Member, NewTargets, Outcome, Progress, Rollout, Stage, State, StepState, Then, Work,
 };
 pub use status::MemberStatus;
-pub use view::{MemberOutcome, MemberView, RolloutView, StepStatus, StepView, condition, overdue, view};
+pub use view::{
+    MemberOutcome, MemberView, RolloutView, StepStatus, StepView, condition, overdue, skipped, view,
+};
 pub use waiting::{WaitReason, Waiting, waiting};

@@ -181,6 +181,13 @@ pub fn view(state: &State) -> Option<RolloutView> {
     })
 }
 
+/// The Applications that a person goes on without, by name: Argo CD's words call them Healthy.
+pub fn skipped(state: &State) -> impl Iterator<Item = &str> {
+    let members = state.rollout().into_iter().flat_map(|rollout| &rollout.members);
+    let skipped = members.filter(|(_, member)| outcome_of(member) == Some(MemberOutcome::Skipped));
+    skipped.map(|(name, _)| name.as_str())
+}
+
 fn outcome_of(member: &Member) -> Option<MemberOutcome> {
     match member.progress {
         Progress::Failed { .. } => Some(MemberOutcome::Failed),

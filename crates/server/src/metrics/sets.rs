@@ -9,7 +9,7 @@ use super::text::{Labels, Text};
 
 /// How each stands.
 pub(super) fn of_sets(text: &mut Text, serving: &SetServing) {
-    let lines: Vec<SetLine> = serving.all().iter().map(|(_, set)| set.as_ref().into()).collect();
+    let lines: Vec<SetLine> = serving.all().iter().map(|(_, set)| serving.line(set)).collect();
     let named = |line: &'_ SetLine, more: Labels<'_>, count: u64, metric: &mut super::text::Samples<'_>| {
         let own = [("namespace", line.namespace.as_str()), ("name", line.name.as_str())];
         metric.count(&[&own, more].concat(), count);

@@ -195,7 +195,8 @@ async fn list_lines(call: Call<LinesQuery>) -> Result<LinePage, Problem> {
     if after.is_some() && offset.is_some() {
         return Err(Problem::bad("say one of the two: page, or offset"));
     }
-    let found = call.site.queries()?.sets().await?.find(None);
+    let serving = call.site.queries()?.sets().await?;
+    let found = serving.find(None);
     let part = name.unwrap_or_default().to_lowercase();
     let is_wanted = |line: &SetLine| {
         let goes_on = line.rollout.as_ref().is_some_and(|rollout| rollout.progressing);
@@ -203,7 +204,7 @@ async fn list_lines(call: Call<LinesQuery>) -> Result<LinePage, Problem> {
             && format!("{}/{}", line.namespace, line.name).to_lowercase().contains(&part)
             && progressing.is_none_or(|wanted| wanted == goes_on)
     };
-    let lines = found.sets.iter().map(|set| SetLine::from(set.as_ref())).filter(is_wanted);
+    let lines = found.sets.iter().map(|set| serving.line(set)).filter(is_wanted);
     let mut lines: Vec<(LinePlace, SetLine)> = lines.map(|line| (line_place(sort, &line), line)).collect();
     let matching = u64::try_from(lines.len()).unwrap_or(u64::MAX);
     lines.sort_by(|(one, _), (other, _)| if reverse { other.cmp(one) } else { one.cmp(other) });

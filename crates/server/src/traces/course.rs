@@ -12,10 +12,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{Fact, Header, Narrator, Stage, State, WaveStep};
 use tidegate_model::{
-    Action, OperationId, OperationPhase, Override, Phase, Plan, SyncRequest, Task, TaskId, Timestamp,
+    Action, OperationId, OperationPhase, Override, Phase, Plan, SyncRequest, Task, TaskId, Timestamp, Wisher,
 };
 use tidegate_service::documents::events::EventDocument;
 
@@ -112,7 +111,7 @@ fn whole(header: &Header) -> Span {
         .with("tidegate.revision", revision.as_str())
         .with("tidegate.destination", destination.to_string())
         .with("tidegate.namespace", namespace.as_str())
-        .with("tidegate.initiated_by", asker(initiated_by).by)
+        .with("tidegate.initiated_by", Wisher::of_operation(initiated_by).by)
 }
 
 impl Course {

@@ -6,7 +6,6 @@ pub(super) mod details;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Verdict};
 use tidegate_model::{Override, Plan, TakenPlan, TaskId, Timestamp, Wisher};
 
@@ -74,7 +73,7 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
                 Some(cascade) if cascade.deletes() => "accepted: deletion of",
                 Some(_) => "accepted: deletion, without its objects, of",
             };
-            let Wisher { by, reason } = asker(&request.initiated_by);
+            let Wisher { by, reason } = Wisher::of_operation(&request.initiated_by);
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             format!("{what} {} by {by}{why}", request.application)
         }

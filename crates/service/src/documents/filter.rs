@@ -1,7 +1,6 @@
 //! Which operations of a list are wanted: the same for the command line and the API.
 
-use tidegate_application::deletion::asked_by;
-use tidegate_model::{OperationPhase, Timestamp};
+use tidegate_model::{OperationPhase, Timestamp, Wisher};
 
 use super::SummaryDocument;
 
@@ -36,7 +35,7 @@ impl Filter {
 
 /// Who deletes something is named with what that was.
 fn is_by(initiated_by: &str, by: &str) -> bool {
-    initiated_by == by || asked_by(initiated_by) == Some(by)
+    initiated_by == by || Wisher::deleting(initiated_by) == Some(by)
 }
 
 #[cfg(test)]

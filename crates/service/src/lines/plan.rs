@@ -26,6 +26,9 @@ pub struct PlanLine {
     pub made_at: Timestamp,
     /// Who has asked for it; `automated sync` for nobody.
     pub by: String,
+    /// Why, while its operation waits; empty where that was not said, and of a plan that is not made for an operation.
+    #[serde(default)]
+    pub reason: String,
     /// What it does to how many objects: `create`, `apply`, `replace`, `prune`, `prune-skipped`. Hooks are among those that are created.
     pub actions: BTreeMap<String, u64>,
     /// Who has approved it.
@@ -64,8 +67,8 @@ impl fmt::Display for PlanState {
 }
 
 impl PlanLine {
-    /// What is kept of a plan, how it stands, and whose approval it needs.
-    pub(crate) fn new(line: &KeptLine, state: PlanState, needs: Option<String>) -> Self {
+    /// What is kept of a plan, how it stands, whose approval it needs, and why it is asked for.
+    pub(crate) fn new(line: &KeptLine, state: PlanState, (needs, reason): (Option<String>, String)) -> Self {
         let AppKey { namespace, name } = AppKey::named(&line.application);
         let number = |count: &usize| u64::try_from(*count).unwrap_or(u64::MAX);
         Self {
@@ -75,6 +78,7 @@ impl PlanLine {
             revision: line.revision.clone(),
             made_at: line.made_at,
             by: line.by.clone(),
+            reason,
             actions: line.actions.iter().map(|(action, count)| (action.clone(), number(count))).collect(),
             approvals: line.approvals.clone(),
             state,

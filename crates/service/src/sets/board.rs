@@ -23,12 +23,13 @@ pub(crate) struct SetBoard {
 /// What is measured of a set.
 struct Course {
     waiting: Option<Waiting>,
+    skipped: u32,
     looks: Durations,
 }
 
 impl Default for Course {
     fn default() -> Self {
-        Self { waiting: None, looks: Durations::new(BOUNDS) }
+        Self { waiting: None, skipped: 0, looks: Durations::new(BOUNDS) }
     }
 }
 
@@ -60,14 +61,23 @@ impl SetBoard {
         self.open().entry(key.clone()).or_default().looks.observe(took);
     }
 
-    /// What the current step of its progressive sync waits for now.
-    pub fn waits(&self, key: &AppKey, waiting: Option<Waiting>) {
-        self.open().entry(key.clone()).or_default().waiting = waiting;
+    /// What the current step of its progressive sync waits for now, and how many of its Applications somebody has gone on
+    /// without. Says whether there were as many before.
+    pub fn rolls(&self, key: &AppKey, waiting: Option<Waiting>, skipped: u32) -> bool {
+        let mut courses = self.open();
+        let course = courses.entry(key.clone()).or_default();
+        course.waiting = waiting;
+        std::mem::replace(&mut course.skipped, skipped) == skipped
     }
 
     /// What the current step of its progressive sync waits for.
     pub fn waiting(&self, key: &AppKey) -> Option<Waiting> {
         self.open().get(key)?.waiting
+    }
+
+    /// How many of its Applications somebody has gone on without in its progressive sync.
+    pub fn skipped(&self, key: &AppKey) -> u32 {
+        self.open().get(key).map_or(0, |course| course.skipped)
     }
 
     /// What is measured of each.

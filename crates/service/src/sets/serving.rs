@@ -12,7 +12,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::board::{FoundSets, SetBoard, SetCourse};
 use super::foreseeing::{RolloutPreview, foresee};
-use super::line::awaits;
+use super::line::{SetLine, awaits};
 use super::messages::{Answer, SetMessage, SetSupervisorMessage};
 use super::wishes::{SetExplanation, SetWish};
 use crate::applications::Serving;
@@ -58,6 +58,13 @@ impl SetServing {
     /// One of them.
     pub fn set(&self, key: &AppKey) -> Option<Arc<ApplicationSet>> {
         self.board.get(key)
+    }
+
+    /// One in one line.
+    pub fn line(&self, set: &ApplicationSet) -> SetLine {
+        let namespace = set.metadata.home().to_owned();
+        let key = AppKey { namespace, name: set.metadata.name.clone() };
+        SetLine::new(set, self.board.skipped(&key))
     }
 
     /// All of them, by name.

@@ -68,4 +68,22 @@ pub struct SetExplanation {
     pub outside: Vec<String>,
     /// Applications that are not made or not changed, and why.
     pub refused: BTreeMap<String, String>,
+    /// Deletions that wait until somebody approves them, because they are too many; absent where none does.
+    pub held: Option<HeldDeletions>,
+}
+
+/// Deletions of Applications that are held because they are too many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldDeletions {
+    /// Stands for what is generated now: whoever approves the deletions gives it.
+    pub token: String,
+    /// The Applications that would be deleted, by name.
+    pub applications: Vec<String>,
+    /// Those of them whose objects would stay.
+    pub keep_objects: Vec<String>,
+    /// How many Applications the set has.
+    pub members: usize,
+    /// How many of them may be deleted at once without an approval.
+    pub at_once: usize,
 }

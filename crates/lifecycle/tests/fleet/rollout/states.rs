@@ -3,8 +3,8 @@
 use tidegate_lifecycle::fleet::MaxUpdate;
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_lifecycle::rollout::{
-    Deployed, End, Fact, Input, MemberSpec, OnFailure, Options, Request, Stage, State, Step, Then, decide,
-    evolve,
+    Deployed, End, Fact, Input, MemberSpec, MemberStatus, OnFailure, Options, Request, Stage, State, Step,
+    Then, decide, evolve,
 };
 use tidegate_model::{HealthStatus, OperationPhase};
 
@@ -94,6 +94,16 @@ pub fn fold(facts: impl IntoIterator<Item = Fact>) -> State {
     facts.into_iter().fold(State::New, |state, fact| {
         evolve(state, &fact).unwrap_or_else(|illegal| panic!("{illegal}: {fact:?}"))
     })
+}
+
+#[test]
+fn who_was_gone_on_without_is_told_from_those_that_are_healthy() {
+    let state = fold(rolling());
+    let healthy = tidegate_lifecycle::rollout::view(&state).unwrap().members;
+    let healthy = healthy.iter().filter(|one| one.status == MemberStatus::Healthy);
+    assert!(healthy.count() > 1);
+    assert_eq!(tidegate_lifecycle::rollout::skipped(&state).collect::<Vec<_>>(), ["skipped"]);
+    assert_eq!(tidegate_lifecycle::rollout::skipped(&State::New).count(), 0);
 }
 
 fn paused(facts: Vec<Fact>) -> Vec<Fact> {

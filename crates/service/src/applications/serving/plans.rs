@@ -199,20 +199,22 @@ impl Serving {
         let application = self.application(&AppKey::named(&line.application));
         let hash = line.hash.to_string();
         let waiting = application.as_deref().and_then(waiting_plan);
-        let asked = application.as_deref().and_then(|one| one.operation.as_ref()).and_then(plan_of);
+        let own = application.as_deref().and_then(|one| one.operation.as_ref());
+        let own = own.filter(|own| plan_of(own) == Some(hash.as_str()));
+        let reason = own.map(operation::reason).unwrap_or_default().to_owned();
         let policy = application.as_deref().and_then(|one| self.shared.approvals(one).ok());
         let missing = || policy.as_ref()?.missing(Author::named(&line.by), &line.approvals);
         let state = match line.operation {
             Some(_) => PlanState::Taken,
             None if waiting == Some(hash.as_str()) => PlanState::Waiting,
             // All is approved that has to be, and its operation is about to begin.
-            None if asked == Some(hash.as_str()) && missing().is_none() => PlanState::Taken,
+            None if own.is_some() && missing().is_none() => PlanState::Taken,
             None if line.is_by_itself => PlanState::Replaced,
             None => PlanState::Kept,
         };
         let is_open = matches!(state, PlanState::Waiting | PlanState::Kept);
         let needs = is_open.then(missing).flatten();
-        PlanLine::new(line, state, needs)
+        PlanLine::new(line, state, (needs, reason))
     }
 }
 

@@ -1,7 +1,6 @@
 //! What a fact says, under names that stay: renaming a type inside changes nothing here.
 
 use serde_json::{Value, json};
-use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Identity, Stage, Verdict, WaveStep};
 use tidegate_model::{Plan, SyncRequest, TakenPlan, TaskId, Wisher};
 
@@ -212,7 +211,7 @@ fn accepted(request: &SyncRequest) -> Value {
         )
         .collect();
     let options = &request.options;
-    let Wisher { by, reason } = asker(&request.initiated_by);
+    let Wisher { by, reason } = Wisher::of_operation(&request.initiated_by);
     json!({
         "app": request.application,
         "namespace": request.namespace,

@@ -3,9 +3,10 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
-use tidegate_application::deletion::asker;
-use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView, WaveView};
-use tidegate_model::{OperationPhase, Override, ResourceResult, SyncRequest, Timestamp, format_duration};
+use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView, TakenPlanView, WaveView};
+use tidegate_model::{
+    OperationPhase, Override, PlanApproval, ResourceResult, SyncRequest, Timestamp, format_duration,
+};
 
 use super::Record;
 use super::logs::{AttemptLog, logs};
@@ -109,16 +110,17 @@ fn terms(record: &Record) -> Markup {
         _ => word,
     };
     let of_request = |word: fn(&SyncRequest) -> String| request.map(word).unwrap_or_default();
-    let by = of_request(|request| asker(&request.initiated_by).by.to_owned());
-    let why = of_request(|request| asker(&request.initiated_by).reason.to_owned());
     let revision = of_request(|request| request.revision.clone());
     let cluster = of_request(|request| request.destination.to_string());
     let attempts = operation.retry_count.saturating_add(1).to_string();
     let rules = operation.health_rules.as_ref();
+    let plan = operation.plan.as_ref();
     list([
         ("Id", operation.id.to_string()),
-        ("Asked for by", or_kept(by, kept.and_then(|kept| kept.initiated_by.as_ref()))),
-        ("Why", or_kept(why, kept.and_then(|kept| kept.reason.as_ref()))),
+        ("Asked for by", said(operation.initiated_by.clone())),
+        ("Why", said(operation.reason.clone())),
+        ("Plan", said(plan.map(|plan| format!("{}, made at {}", plan.short(), plan.made_at)))),
+        ("Approved by", said(plan.map(approvals))),
         ("Revision", or_kept(revision, kept.and_then(|kept| kept.revision.as_ref()))),
         ("From", of_request(|request| request.sources.join(", "))),
         ("Cluster", or_kept(cluster, kept.and_then(|kept| kept.destination.as_ref()))),
@@ -131,6 +133,12 @@ fn terms(record: &Record) -> Markup {
         ("Held by", said(operation.paused_by.clone())),
         ("Health rules", said(rules.map(|rules| rules.digest.clone()))),
     ])
+}
+
+/// `ann (looked at it) at 2026-11-25T10:00:00Z; ben at 2026-11-25T10:05:00Z`.
+fn approvals(plan: &TakenPlanView) -> String {
+    let one = |approval: &PlanApproval| format!("{} at {}", approval.who(), approval.at);
+    plan.approvals.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 fn options(request: &SyncRequest) -> String {

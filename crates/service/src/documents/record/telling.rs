@@ -1,6 +1,5 @@
 //! What each fact adds to the story. Facts that change nothing that is shown add nothing.
 
-use tidegate_application::deletion::asker;
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Stage, Verdict, WaveStep};
 use tidegate_model::{OperationPhase, Wisher};
 
@@ -16,7 +15,7 @@ impl Story {
         match fact {
             Fact::Accepted { request, .. } => {
                 self.goes_on("Planning", Tone::Busy, "");
-                let asker = asker(&request.initiated_by);
+                let asker = Wisher::of_operation(&request.initiated_by);
                 if !asker.reason.is_empty() {
                     self.operation.mark(at, asker.does("asks for it"), Tone::Busy);
                 }

@@ -13,12 +13,13 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
 use tidegate_lifecycle::operation::{
-    AppliedRef, Explanation, Fact, HookLog, HookLogView, OperationView, Stage, Verdict, WaveStep, WaveView,
+    AppliedRef, Explanation, Fact, HookLog, HookLogView, OperationView, Stage, TakenPlanView, Verdict,
+    WaveStep, WaveView,
 };
 use tidegate_model::{
     Action, Destination, Digest, Gvk, Health, HealthStatus, Hook, OperationId, OperationPhase, Overridden,
-    Override, Phase, Plan, ResourceResult, ResourceSelector, ResultCode, Severity, SyncRequest, Task, TaskId,
-    Timestamp, Warning,
+    Override, Phase, Plan, PlanApproval, ResourceResult, ResourceSelector, ResultCode, Severity, SyncRequest,
+    Task, TaskId, Timestamp, Warning,
 };
 
 use super::story::{Story, Tone};
@@ -150,6 +151,13 @@ fn record(word: &str) -> Record {
     let operation = OperationView {
         id: id(),
         app: text(),
+        initiated_by: Some(text()),
+        reason: Some(text()),
+        plan: Some(TakenPlanView {
+            hash: text(),
+            made_at: at(0),
+            approvals: vec![PlanApproval { by: text(), reason: text(), at: at(0) }],
+        }),
         phase: OperationPhase::Succeeded,
         message: text(),
         started_at: at(0),

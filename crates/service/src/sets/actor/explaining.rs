@@ -2,8 +2,11 @@
 
 use tidegate_application::operation;
 use tidegate_application::sources::revisions;
+use tidegate_applicationset::changes::Wrong;
+use tidegate_applicationset::guard::Guarded;
 use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::policy::is_progressive;
+use tidegate_applicationset::preview::keeps_objects;
 use tidegate_applicationset::rollout::again;
 use tidegate_applicationset::status::Rollout;
 use tidegate_applicationset::unheeded::unheeded;
@@ -15,7 +18,7 @@ use tidegate_model::argo::SyncStatusCode;
 
 use super::SetState;
 use crate::sets::standing::member;
-use crate::sets::wishes::SetExplanation;
+use crate::sets::wishes::{HeldDeletions, SetExplanation};
 
 /// So many Applications are named that are left as they are.
 const NAMED_MAX: usize = 5;
@@ -62,7 +65,26 @@ impl SetState {
             outside: explanation.as_ref().map(|one| one.outside.clone()).unwrap_or_default(),
             explanation,
             refused: self.refused.clone(),
+            held: self.held(),
         }
+    }
+
+    /// The deletions that wait until somebody approves them.
+    fn held(&self) -> Option<HeldDeletions> {
+        self.wrong.iter().find_map(|wrong| match wrong {
+            Wrong::Guarded(Guarded::TooMany { going, members, most, token, .. }) => {
+                let keeps =
+                    |name: &&String| self.members.get(*name).is_some_and(|one| keeps_objects(&self.set, one));
+                Some(HeldDeletions {
+                    token: token.clone(),
+                    keep_objects: going.iter().filter(keeps).cloned().collect(),
+                    applications: going.clone(),
+                    members: *members,
+                    at_once: *most,
+                })
+            }
+            _ => None,
+        })
     }
 }
 

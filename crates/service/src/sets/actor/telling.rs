@@ -1,5 +1,6 @@
 //! What others see of a set: its status.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tidegate_applicationset::deletion;
 use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::rollout;
 use tidegate_applicationset::status::{Failure, Reason, Rollout, Seen, status};
-use tidegate_lifecycle::rollout::waiting;
+use tidegate_lifecycle::rollout::{skipped, waiting};
 
 use super::{AGAIN_AFTER, SetState, TELL_EVERY, WRITE_EACH, WRITE_EVERY, WRITE_EVERY_MAX};
 use crate::sets::messages::SetMessage;
@@ -25,12 +26,12 @@ impl SetState {
             return self.set_alarm(myself, self.told_at + TELL_EVERY);
         }
         self.told_at = now;
-        let waiting = self.own_rollout().and_then(waiting);
-        self.shared.board.waits(&self.key, waiting);
         if let Some(status) = self.status() {
             self.set.status = status;
         }
-        if self.kept.as_ref() == Some(&self.set) {
+        let waiting = self.own_rollout().and_then(waiting);
+        let is_same = self.shared.board.rolls(&self.key, waiting, self.skipped());
+        if is_same && self.kept.as_ref() == Some(&self.set) {
             return;
         }
         self.shared.board.post(&self.key, Arc::new(self.set.clone()));
@@ -48,6 +49,14 @@ impl SetState {
                 self.set_alarm(myself, now + AGAIN_AFTER);
             }
         }
+    }
+
+    /// How many of the Applications in its status somebody has gone on without.
+    fn skipped(&self) -> u32 {
+        let skipped: BTreeSet<&str> = self.rollouts.last.iter().flat_map(skipped).collect();
+        let all = self.set.status.application_status.iter();
+        let number = all.filter(|one| skipped.contains(one.application.as_str())).count();
+        u32::try_from(number).unwrap_or(u32::MAX)
     }
 
     /// The larger a status is, the more its writes cost everybody who reads it.

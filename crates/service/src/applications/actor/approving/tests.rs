@@ -3,6 +3,7 @@
 
 use serde_json::json;
 use tidegate_application::approval::{self, waiting_plan};
+use tidegate_application::operation;
 use tidegate_application::refresh::Level;
 use tidegate_application::running::{Deploy, request};
 use tidegate_lifecycle::rollout::ChildNews;
@@ -37,9 +38,14 @@ async fn serve(approvers: Option<&str>) -> Served {
 }
 
 async fn ask(served: &Served, by: &str) -> Result<(), ServiceError> {
+    ask_for(served, by, "").await
+}
+
+async fn ask_for(served: &Served, by: &str, reason: &str) -> Result<(), ServiceError> {
     let sync = SyncOperation { prune: true, ..SyncOperation::default() };
     let mut asked = OperationRequest { sync: Some(sync), ..OperationRequest::default() };
     asked.initiated_by.username = by.to_owned();
+    operation::give_reason(&mut asked, reason);
     served.serving().sync("web", asked).await
 }
 
@@ -116,6 +122,29 @@ async fn a_sync_waits_with_its_plan_and_writes_nothing_until_that_is_approved() 
     assert_eq!(served.until("web", |one, _| Some(said(one)).filter(String::is_empty)).await, "");
     let again = approve(&served, short, "ann").await.unwrap_err().to_string();
     assert!(again.contains("was carried out by operation"), "{again}");
+    served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_asked_and_why_is_known_while_it_waits_and_of_what_is_carried_out() {
+    let mut served = serve(Some("ben, others")).await;
+    ask_for(&served, "ann", "a hotfix").await.unwrap();
+    let first = waits(&served, "").await;
+    // A newer plan, made by another process, is asked for by the same person for the same reason.
+    served.restart().await;
+    served.commit("web", &manifests("web", "2", "20ms"));
+    served.compare("web", Level::Forced).await;
+    let hash = waits(&served, &first).await;
+    let (line, _) = served.serving().kept_plan(Some("web"), &hash).await.unwrap();
+    assert_eq!((line.by.as_str(), line.reason.as_str()), ("ann", "a hotfix"));
+    approve(&served, &hash, "ben").await.unwrap();
+    assert_eq!(ended(&served).await.0, OperationPhase::Succeeded);
+    let (view, _) = served.engine.inspect(served.made("ConfigMap")[0]).await.unwrap();
+    assert_eq!((view.initiated_by.as_deref(), view.reason.as_deref()), (Some("ann"), Some("a hotfix")));
+    let plan = view.plan.unwrap();
+    let given = &plan.approvals[0];
+    assert_eq!((plan.hash, plan.approvals.len()), (hash, 1));
+    assert_eq!((given.by.as_str(), given.reason.as_str()), ("ben", "looked at it"));
     served.end().await;
 }
 
