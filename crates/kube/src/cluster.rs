@@ -1,6 +1,7 @@
 //! The trait, call by call.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -13,6 +14,9 @@ use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 use crate::answer::{About, Answer};
 use crate::discovery::Kinds;
 use crate::paths::Target;
+use crate::rights::Reviews;
+use crate::rounds::Rounds;
+use crate::searching::Searches;
 use crate::server::{Call, Server};
 
 /// A Kubernetes cluster behind its API server. Clones share the connection, the bound of calls in flight, and what is
@@ -31,6 +35,12 @@ struct Shared {
     namespace: String,
     /// The kinds that could not be searched when they were searched last, of which it was told.
     unsearched: Mutex<BTreeSet<Gvk>>,
+    searches: Searches,
+    /// Whether many applications are planned with it at the same time.
+    is_for_many: AtomicBool,
+    reviews: Reviews,
+    /// Objects of the cluster scope that are read: namespaces above all, each for many applications.
+    reads: Rounds<String, Option<Object>>,
 }
 
 impl std::fmt::Debug for KubeCluster {
@@ -44,11 +54,29 @@ impl std::fmt::Debug for KubeCluster {
 
 impl KubeCluster {
     pub(crate) fn new(server: Server, context: String, namespace: String) -> Self {
-        let kinds = Kinds::default();
-        Self {
-            shared: Arc::new(Shared { server, kinds, context, namespace, unsearched: Mutex::default() }),
-            user: None,
-        }
+        let shared = Shared {
+            server,
+            kinds: Kinds::default(),
+            context,
+            namespace,
+            unsearched: Mutex::default(),
+            searches: Searches::default(),
+            is_for_many: AtomicBool::new(false),
+            reviews: Reviews::default(),
+            reads: Rounds::default(),
+        };
+        Self { shared: Arc::new(shared), user: None }
+    }
+
+    /// The same for many applications: what a search through the cluster has found a few seconds ago is not searched for again.
+    #[must_use]
+    pub fn for_many(self) -> Self {
+        self.shared.is_for_many.store(true, Ordering::Relaxed);
+        self
+    }
+
+    pub(crate) fn is_for_many(&self) -> bool {
+        self.shared.is_for_many.load(Ordering::Relaxed)
     }
 
     /// The same, where we do everything ourselves; nothing where we do so anyway.
@@ -88,6 +116,19 @@ impl KubeCluster {
 
     pub(crate) fn kinds(&self) -> &Kinds {
         &self.shared.kinds
+    }
+
+    pub(crate) fn searches(&self) -> &Searches {
+        &self.shared.searches
+    }
+
+    pub(crate) fn reviews(&self) -> &Reviews {
+        &self.shared.reviews
+    }
+
+    /// As whom is written; nothing for ourselves.
+    pub(crate) fn user(&self) -> Option<Arc<str>> {
+        self.user.clone()
     }
 
     /// Remembers which kinds could not be searched, of those that were, and gives those of which it was not told yet.
@@ -141,7 +182,10 @@ impl Cluster for KubeCluster {
 
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
         let target = self.target(gvk, namespace, name).await?;
-        self.read(&target).await
+        match namespace {
+            "" => self.shared.reads.ask(target.path(), self.read(&target)).await,
+            _ => self.read(&target).await,
+        }
     }
 
     async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {

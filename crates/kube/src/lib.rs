@@ -6,6 +6,7 @@
 //!   one HTTP call      server.rs: time limit, bound of calls in flight (limit.rs), 401 once (transport.rs),
 //!                      only the cluster that is meant (gate.rs)
 //!   what it waits for  strain.rs
+//!   what many ask      rounds.rs: once for all who wait
 //!   answers            answer.rs: status and body ─► object (lean.rs) or ClusterError
 //! ```
 //!
@@ -36,6 +37,8 @@ mod proxy;
 mod read;
 mod reasons;
 mod rights;
+mod rounds;
+mod searching;
 mod selector;
 mod server;
 mod strain;

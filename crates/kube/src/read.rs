@@ -78,43 +78,44 @@ impl KubeCluster {
         detail: Detail,
         conditions: &str,
     ) -> Result<Listing, ClusterError> {
-        self.list_those(target, detail, conditions, |_| true).await
+        let (objects, resource_version) = self.list_those(target, detail, conditions, Some).await?;
+        Ok(Listing { objects, resource_version })
     }
 
-    /// The same, of which only those are kept that pass the test: of the others there is never more than a page.
-    pub(crate) async fn list_those(
+    /// The same, of which only that is kept which `take` gives: of the others there is never more than a page. With the
+    /// version of the list.
+    pub(crate) async fn list_those<T>(
         &self,
         target: &Target<'_>,
         detail: Detail,
         conditions: &str,
-        wanted: impl Fn(&Object) -> bool + Copy + Send,
-    ) -> Result<Listing, ClusterError> {
-        let paged = self.pages(target, detail, (conditions, PAGE), wanted).await;
+        take: impl Fn(Object) -> Option<T> + Copy + Send,
+    ) -> Result<(Vec<T>, String), ClusterError> {
+        let paged = self.pages(target, detail, (conditions, PAGE), take).await;
         match paged {
             // The pages come from one moment, and the server does not remember it any more: take all in one.
             Err(error) if error.kind == ErrorKind::Gone => {
-                self.pages(target, detail, (conditions, 0), wanted).await
+                self.pages(target, detail, (conditions, 0), take).await
             }
             other => other,
         }
     }
 
-    async fn pages(
+    async fn pages<T>(
         &self,
         target: &Target<'_>,
         detail: Detail,
         (conditions, limit): (&str, usize),
-        wanted: impl Fn(&Object) -> bool,
-    ) -> Result<Listing, ClusterError> {
-        let mut listing = Listing { objects: Vec::new(), resource_version: String::new() };
+        take: impl Fn(Object) -> Option<T>,
+    ) -> Result<(Vec<T>, String), ClusterError> {
+        let mut taken = Vec::new();
         let mut next = String::new();
         for _ in 0..PAGES_MAX {
             let page = self.page(target, detail, conditions, limit, &next).await?;
-            listing.objects.extend(page.objects.into_iter().filter(&wanted));
-            listing.resource_version = page.resource_version;
+            taken.extend(page.objects.into_iter().filter_map(&take));
             next = page.next;
             if next.is_empty() {
-                return Ok(listing);
+                return Ok((taken, page.resource_version));
             }
         }
         let words = format!("the list of {} did not end after {PAGES_MAX} pages", target.gvk);

@@ -13,6 +13,7 @@ use tidegate_cluster::{ClusterError, ErrorKind, MissingRight, Right};
 use crate::KubeCluster;
 use crate::answer::About;
 use crate::discovery::catalog::Resource;
+use crate::rounds::Rounds;
 use crate::server::{Call, JSON};
 
 const GROUP: &str = "authorization.k8s.io/v1";
@@ -20,6 +21,9 @@ const GROUP: &str = "authorization.k8s.io/v1";
 const QUESTIONS_MAX: usize = 64;
 /// Questions under way at once.
 const AT_ONCE: usize = 8;
+
+/// The rules that are asked for, by namespace and user.
+pub(crate) type Reviews = Rounds<(String, Option<Arc<str>>), Arc<[Rule]>>;
 
 /// What a review answers.
 #[derive(Default, Deserialize)]
@@ -38,7 +42,7 @@ struct ReviewStatus {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Rule {
+pub(crate) struct Rule {
     verbs: Vec<String>,
     api_groups: Vec<String>,
     resources: Vec<String>,
@@ -99,7 +103,8 @@ impl KubeCluster {
         let mut open = Vec::new();
         for (namespace, mut asked) in by_namespace {
             if !namespace.is_empty() {
-                let rules = self.rules(&namespace).await?;
+                let about = (namespace.clone(), self.user());
+                let rules = self.reviews().ask(about, self.rules(&namespace)).await?;
                 asked.retain(|asked| !rules.iter().any(|rule| asked.is_in(rule)));
             }
             open.extend(asked);
@@ -112,9 +117,9 @@ impl KubeCluster {
     }
 
     /// The rules that hold in a namespace, as far as the server tells.
-    async fn rules(&self, namespace: &str) -> Result<Vec<Rule>, ClusterError> {
+    async fn rules(&self, namespace: &str) -> Result<Arc<[Rule]>, ClusterError> {
         let status = self.review("SelfSubjectRulesReview", json!({"namespace": namespace})).await?;
-        Ok(status.map(|status| status.resource_rules).unwrap_or_default())
+        Ok(status.map(|status| status.resource_rules).unwrap_or_default().into())
     }
 
     async fn is_refused(&self, asked: &Asked) -> Result<bool, ClusterError> {

@@ -56,7 +56,7 @@ impl TrackingMethod {
 }
 
 /// How the objects of an application are told from all others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tracking {
     /// By a label, by an annotation, or by both.
     pub method: TrackingMethod,
@@ -191,10 +191,15 @@ impl Tracking {
         self.owner(live) == Some(application)
     }
 
-    /// Whether an application may prune a live object once nobody wants it any more: it belongs to the application, and
-    /// not to another object.
+    /// The application that may prune a live object once nobody wants it any more: it belongs to the application, and not to
+    /// another object.
+    pub fn root_owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
+        (!live.has_owner()).then(|| self.owner(live))?
+    }
+
+    /// Whether an application may prune a live object.
     pub fn is_root(&self, application: &str, live: &Object) -> bool {
-        !live.has_owner() && self.is_owner(application, live)
+        self.root_owner(live) == Some(application)
     }
 
     /// What a search for the objects of an application has to look at, given those that its manifests name.

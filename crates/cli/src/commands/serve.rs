@@ -73,7 +73,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
             args.apps.iter().try_for_each(|folder| example::complete(folder, printer))?;
             Arc::new(simulated::open(&state_dir, &log, printer).await?)
         }
-        Chosen::Real(connected) => Arc::new(connected.cluster),
+        Chosen::Real(connected) => Arc::new(connected.cluster.for_many()),
     };
     let (store, sets): (Arc<dyn ApplicationStore>, Arc<dyn SetStore>) = match folder {
         Some(folder) => {

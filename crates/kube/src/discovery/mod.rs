@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use self::ask::{Roots, Tags};
 use self::catalog::{Catalog, Resource};
 use crate::answer::unknown_kind;
+use crate::rounds::Rounds;
 use crate::server::Server;
 
 /// Whoever made sure that the server answers is about to ask what it serves; what it said then is still true for so long.
@@ -31,6 +32,8 @@ pub(crate) struct Kinds {
     catalog: RwLock<Option<Arc<Catalog>>>,
     /// Held while the server is asked, so that it is asked once.
     asked: tokio::sync::Mutex<Asked>,
+    /// Who wants the whole picture.
+    discoveries: Rounds<(), Arc<Catalog>>,
 }
 
 /// When the server was asked for what, so that it is not asked again too soon.
@@ -61,8 +64,11 @@ impl Kinds {
 
     /// Everything that is served now.
     pub(crate) async fn discover(&self, server: &Server) -> Result<Discovery, ClusterError> {
-        let mut asked = self.asked.lock().await;
-        Ok(self.ask_everything(server, &mut asked).await?.discovery())
+        let everything = async {
+            let mut asked = self.asked.lock().await;
+            self.ask_everything(server, &mut asked).await
+        };
+        Ok(self.discoveries.ask((), everything).await?.discovery())
     }
 
     /// What is known so far; asks when nothing is.

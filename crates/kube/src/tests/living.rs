@@ -130,6 +130,33 @@ async fn without_an_inventory_every_kind_is_searched_by_its_metadata() {
     assert!(lists.iter().all(|list| list.accept.contains("as=PartialObjectMetadataList")));
 }
 
+/// Thousands may be planned at the same time, and each looks through the same objects.
+#[tokio::test(start_paused = true)]
+async fn applications_that_are_planned_together_are_searched_for_together() {
+    let object = |number: usize| tracked(&format!("a{number}"), &format!("app-{number}"));
+    let (cluster, log) = cluster(move |asked| {
+        if asked.path == "/api/v1/configmaps?limit=500" {
+            let all: Vec<Value> = (0..20).map(object).collect();
+            return Some(Reply::Slow(1, 200, json!({"metadata": {"resourceVersion": "70"}, "items": all})));
+        }
+        let (_, number) = asked.path.split_once("/configmaps/a")?;
+        Some(Reply::Json(200, object(number.parse().unwrap())))
+    });
+    let cluster = &cluster.for_many();
+    let plan = |number: usize| async move {
+        let kinds = BTreeSet::from([(config_map(), "shop".to_owned(), String::new())]);
+        let (application, reach) = (format!("app-{number}"), Reach::Kinds);
+        let query = LiveQuery { application, inventory: kinds, reach, ..LiveQuery::default() };
+        assert_eq!(names(&cluster.live(&query).await.unwrap().objects), [format!("a{number}")]);
+    };
+    let lists = || calls(&log).iter().filter(|line| line.contains("?limit")).count();
+    futures_util::future::join_all((0..20).map(plan)).await;
+    assert_eq!(lists(), 1);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    plan(0).await;
+    assert_eq!(lists(), 2, "what was found a while ago is nothing to go by");
+}
+
 /// Rights that end at the namespaces of an application are enough for what it has there; what may not be looked through is
 /// told, and never taken for empty.
 #[tokio::test]

@@ -250,7 +250,8 @@ impl Places {
 }
 
 async fn connect(declared: &Declared) -> Result<KubeCluster, ConnectError> {
-    connect_declared(declared, ConnectOptions::default().call_timeout, IN_FLIGHT).await
+    let cluster = connect_declared(declared, ConnectOptions::default().call_timeout, IN_FLIGHT).await?;
+    Ok(cluster.for_many())
 }
 
 fn declarations(files: &RepositoryFiles) -> Result<Vec<Declaration>, ServiceError> {
