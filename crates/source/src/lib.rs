@@ -33,6 +33,7 @@ mod kustomize;
 mod listing;
 mod located;
 mod making;
+mod opened;
 mod origin;
 mod overrides;
 mod purpose;

@@ -1,14 +1,13 @@
 //! A Git repository: what its names mean, and what is in its commits.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gix::ObjectId;
 use gix::objs::Kind;
-use gix::odb::store::init::Slots;
 
 use crate::address::Place;
 use crate::error::reason;
+use crate::opened::Opened;
 use crate::refs::TAGS;
 use crate::remote::{Network, Remote};
 use crate::tree::{Limits, Reader, Trees};
@@ -17,8 +16,7 @@ use crate::{Address, Refs, SourceError, refs};
 /// The fewest digits by which a commit may be named.
 const SHORTEST_COMMIT: usize = 7;
 
-/// A repository, and what was seen of it. It is opened for each use: that costs little, and what is there may be another
-/// one by then.
+/// A repository, and what was seen of it.
 pub struct Repository {
     address: Address,
     store: Store,
@@ -28,7 +26,7 @@ pub struct Repository {
 
 /// Where its objects are.
 enum Store {
-    Local(PathBuf),
+    Local(Opened),
     Remote(Box<Remote>),
 }
 
@@ -61,12 +59,13 @@ impl Repository {
     ) -> Result<Self, SourceError> {
         let store = match (address.place(), network) {
             (Place::Local(path), _) => {
-                local(path).map_err(|error| SourceError::NoRepository {
+                let opened = Opened::new(path.clone());
+                opened.anew().map_err(|error| SourceError::NoRepository {
                     url: url.to_owned(),
                     path: path.clone(),
                     reason: reason(&error),
                 })?;
-                Store::Local(path.clone())
+                Store::Local(opened)
             }
             (_, Some(network)) => Store::Remote(Box::new(Remote::new(address.clone(), Arc::clone(network)))),
             (_, None) => return Err(address.unreached()),
@@ -98,8 +97,8 @@ impl Repository {
     /// They cannot be seen. That is known then: whoever asks what they mean learns of it.
     pub fn look(&self) -> Result<bool, SourceError> {
         let found = match &self.store {
-            Store::Local(path) => {
-                local(path).and_then(|git| refs::look(&git)).map_err(|error| self.wrong(&error))
+            Store::Local(opened) => {
+                opened.anew().and_then(|git| refs::look(&git)).map_err(|error| self.wrong(&error))
             }
             Store::Remote(remote) => remote.look(),
         };
@@ -158,12 +157,14 @@ impl Repository {
             return Err(unknown());
         }
         match &self.store {
-            Store::Local(path) => {
-                let git = local(path).map_err(|error| self.wrong(&error))?;
-                let found = named.map_or_else(|| git.rev_parse_single(revision).map(gix::Id::detach), Ok);
-                // A tag may be an object of its own.
-                let commit = found.and_then(|id| git.find_object(id)?.peel_to_commit());
-                Ok(commit.map_err(|_| unknown())?.id().to_string())
+            Store::Local(opened) => {
+                let commit = opened.with(|git| {
+                    let found = named.map_or_else(|| git.rev_parse_single(revision).map(gix::Id::detach), Ok);
+                    // A tag may be an object of its own.
+                    let commit = found.and_then(|id| git.find_object(id)?.peel_to_commit());
+                    commit.map(|commit| commit.id().to_string())
+                });
+                commit.map_err(|error| self.wrong(&error))?.map_err(|_| unknown())
             }
             // What the server names is a commit already; whether another is there shows when it is fetched.
             Store::Remote(remote) => {
@@ -183,7 +184,7 @@ impl Repository {
         using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
         match &self.store {
-            Store::Local(path) => using(&local(path).map_err(|error| self.wrong(&error))?),
+            Store::Local(opened) => opened.with(using).map_err(|error| self.wrong(&error))?,
             Store::Remote(remote) => {
                 let id = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.no_commit(commit))?;
                 remote.with_commit(id, using)
@@ -205,13 +206,13 @@ impl Repository {
             };
             let tag = match &self.store {
                 Store::Remote(_) => refs.tags.get(&whole).copied().filter(|_| id == of),
-                Store::Local(path) => {
-                    let git = local(path).map_err(|error| self.wrong(&error))?;
+                Store::Local(opened) => {
                     let is_of = |object: gix::Object<'_>| {
                         object.kind == Kind::Tag
                             && object.peel_to_commit().is_ok_and(|found| found.id() == of)
                     };
-                    git.find_object(id).is_ok_and(is_of).then_some(id)
+                    let found = opened.with(|git| git.find_object(id).is_ok_and(is_of));
+                    found.map_err(|error| self.wrong(&error))?.then_some(id)
                 }
             };
             if let Some(id) = tag {
@@ -258,14 +259,6 @@ impl Repository {
             using(&Reader { git, repository: &self.address, trees: &self.trees, commit, root, limits })
         })
     }
-}
-
-/// A repository as it is: `refs/replace` would put other files under a commit, and its signature would stay good.
-pub(crate) fn local(path: &Path) -> gix::Result<gix::Repository> {
-    let options = gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"]);
-    // It is open for a moment: packs that come meanwhile are few, and each place for one costs time when it is closed.
-    let slots = Slots::AsNeededByDiskState { multiplier: 1.5, minimum: 6 };
-    Ok(options.object_store_slots(slots).open(path)?.into())
 }
 
 fn is_whole(text: &str) -> bool {

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Problem, RemoteLimits};
 use crate::error::reason;
-use crate::repository::local;
+use crate::opened::Opened;
 use crate::{Address, SourceError};
 
 /// A mirror is not smaller than so many times its first fetch when it is made anew for its size.
@@ -81,6 +81,7 @@ pub(crate) fn sweep_begun(mirrors: &Path) {
 
 pub(crate) struct Mirror {
     folder: PathBuf,
+    opened: Opened,
     address: String,
     limits: RemoteLimits,
     /// Held for writing where objects may vanish.
@@ -90,18 +91,16 @@ pub(crate) struct Mirror {
 impl Mirror {
     pub fn new(mirrors: &Path, address: &Address, limits: RemoteLimits) -> Self {
         let folder = mirrors.join(name(address));
-        Self { folder, address: address.to_string(), limits, swap: RwLock::default() }
-    }
-
-    fn open(&self) -> gix::Result<gix::Repository> {
-        local(&self.folder)
+        let opened = Opened::new(folder.clone());
+        Self { folder, opened, address: address.to_string(), limits, swap: RwLock::default() }
     }
 
     /// Whether a commit is there, and with it all of its files.
     pub fn has(&self, commit: ObjectId) -> bool {
         let _shared = self.swap.read().unwrap_or_else(PoisonError::into_inner);
         // The name is written after the objects, which may be half there without it.
-        self.commits().contains(&commit) && self.open().is_ok_and(|git| git.find_commit(commit).is_ok())
+        let is_there = |git: &gix::Repository| git.find_commit(commit).is_ok();
+        self.commits().contains(&commit) && self.opened.with(is_there).unwrap_or_default()
     }
 
     fn commits(&self) -> Vec<ObjectId> {
@@ -126,12 +125,13 @@ impl Mirror {
             repository: self.address.clone(),
             reason: reason(error),
         };
-        using(&self.open().map_err(|error| read(&error))?)
+        self.opened.with(using).map_err(|error| read(&error))?
     }
 
     /// Removes the mirror with all it holds; the next fetch begins it anew.
     pub fn clear(&self) -> Result<(), Problem> {
         let _alone = self.swap.write().unwrap_or_else(PoisonError::into_inner);
+        self.opened.replaced();
         remove(&self.folder).map_err(|error| self.failed("removed", &error))
     }
 
@@ -184,7 +184,7 @@ impl Mirror {
         fetch: impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let damaged = |what| Problem { here: true, ..Problem::new(what) };
-        let git = self.open().map_err(|error| damaged(reason(&error)))?;
+        let git = self.opened.anew().map_err(|error| damaged(reason(&error)))?;
         // The server leaves out what we say is here.
         if let Some(lost) = commits.iter().find(|id| git.find_commit(**id).is_err()) {
             return Err(damaged(format!("commit {lost} is lost")));
@@ -214,6 +214,7 @@ impl Mirror {
         let first = fs::write(new.join(FIRST), bytes(&new).to_string());
         first.map_err(|error| self.failed("written", &error))?;
         let _alone = self.swap.write().unwrap_or_else(PoisonError::into_inner);
+        self.opened.replaced();
         remove(&self.folder).map_err(|error| self.failed("removed", &error))?;
         fs::rename(&new, &self.folder).map_err(|error| self.failed("made", &error))
     }
