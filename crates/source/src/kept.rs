@@ -16,6 +16,8 @@ struct All<T> {
     /// When each was asked for last, by a clock that counts.
     asked: BTreeMap<u64, Digest>,
     clock: u64,
+    /// What the clock showed when it was last looked which are used.
+    looked: u64,
     bytes: usize,
 }
 
@@ -44,7 +46,7 @@ impl<T> All<T> {
 impl<T> Kept<T> {
     /// Keeps up to so many bytes.
     pub fn new(bytes_max: usize) -> Self {
-        let all = All { made: HashMap::new(), asked: BTreeMap::new(), clock: 0, bytes: 0 };
+        let all = All { made: HashMap::new(), asked: BTreeMap::new(), clock: 0, looked: 0, bytes: 0 };
         Self { bytes_max, all: Mutex::new(all) }
     }
 
@@ -76,6 +78,18 @@ impl<T> Kept<T> {
             all.remove(oldest);
         }
     }
+
+    /// What nobody has asked for since the last time this was called goes.
+    pub fn forget_unused(&self) {
+        let mut all = self.all();
+        let looked = all.looked.wrapping_add(1);
+        let used = all.asked.split_off(&looked);
+        for key in std::mem::replace(&mut all.asked, used).into_values() {
+            all.remove(key);
+        }
+        all.looked = all.clock;
+        all.made.shrink_to_fit();
+    }
 }
 
 #[cfg(test)]
@@ -96,5 +110,23 @@ mod tests {
         // What is larger than all there may be is not kept.
         kept.put(key(4), Arc::new(5), 26);
         assert_eq!([1, 3, 4].map(|number| kept.get(key(number)).is_some()), [false; 3]);
+    }
+
+    #[test]
+    fn what_nobody_asks_for_goes() {
+        let kept = Kept::new(25);
+        let key = |number| Digest([number; 32]);
+        let is_there = |number| kept.all().made.contains_key(&key(number));
+        (1..=2).for_each(|number| kept.put(key(number), Arc::new(number), 10));
+        kept.forget_unused();
+        assert!(kept.get(key(1)).is_some());
+        kept.forget_unused();
+        assert_eq!([1, 2].map(is_there), [true, false]);
+        kept.put(key(3), Arc::new(3), 10);
+        kept.forget_unused();
+        assert_eq!([1, 3].map(is_there), [false, true]);
+        // There is room for as much as before.
+        kept.put(key(4), Arc::new(4), 15);
+        assert_eq!([3, 4].map(is_there), [true, true]);
     }
 }

@@ -2,11 +2,13 @@
 
 mod parts;
 mod resolving;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tidegate_application::sources::Sources;
 use tidegate_executor::{Clock as _, SystemClock};
@@ -20,7 +22,8 @@ use tidegate_source::{
     SourceError, Tools, Used, Wanted,
 };
 
-use self::parts::{Part, Problem, for_each};
+use self::parts::{Part, Problem, parts};
+use self::turns::Turns;
 use super::fetched::{Fetched, For};
 use super::repositories::RepositoryFiles;
 use super::store::AppKey;
@@ -30,6 +33,8 @@ use crate::generating::Providers;
 const PARSED_BYTES: usize = 8 << 20;
 /// So many bytes of manifests are kept that programs have made: those of thousands of applications.
 const MADE_BYTES: usize = 64 << 20;
+/// Parsed manifests that were not asked for in so long a time go, or in twice that time.
+const UNUSED_AFTER: Duration = Duration::from_secs(30);
 /// What makes the manifests of a source that is there for others only: nothing.
 const NO_TYPE: &str = "Directory";
 
@@ -70,6 +75,7 @@ pub(crate) struct Manifests {
     fetched: Fetched,
     made: Kept<Vec<File>>,
     parsed: Kept<Vec<Target>>,
+    turns: Turns,
     /// Signatures are checked with other keys than when all repositories were looked at: what was refused may be good now.
     has_other_keys: AtomicBool,
 }
@@ -91,7 +97,7 @@ impl Manifests {
         (tools.helm, tools.kustomize) = (helm, kustomize);
         let repositories = Arc::new(Repositories::new(reach));
         let (made, parsed) = (Kept::new(MADE_BYTES), Kept::new(PARSED_BYTES));
-        let (given, asked, web, has_other_keys) = Default::default();
+        let (given, asked, web, turns, has_other_keys) = Default::default();
         let (allowed, fetched) = (Arc::new(allowed), Fetched::default());
         Self {
             repositories,
@@ -106,8 +112,22 @@ impl Manifests {
             fetched,
             made,
             parsed,
+            turns,
             has_other_keys,
         }
+    }
+
+    /// From now on gives up parsed manifests that nobody has asked for in a while: applications that lie idle need none, and they
+    /// are soon parsed again. Ends with them.
+    pub fn forget_unused(self: &Arc<Self>) {
+        let this = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(UNUSED_AFTER).await;
+                let Some(this) = this.upgrade() else { return };
+                this.parsed.forget_unused();
+            }
+        });
     }
 
     /// The repositories themselves, and what relative addresses are relative to.
@@ -167,6 +187,26 @@ impl Manifests {
         self.tools.stop();
     }
 
+    /// Does something with all sources, off the async threads, when it is its turn.
+    async fn for_each<T: Send + 'static>(
+        &self,
+        sources: &Sources,
+        revisions: Vec<String>,
+        work: impl FnOnce(&[Part]) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let parts = parts(sources, revisions);
+        let repositories = sources.all().iter().filter_map(|one| self.address(one)).collect();
+        let turns = self.turns.take(repositories).await;
+        let fault = |error| Err(format!("reading the repository met a fault: {error}"));
+        let in_turn = move || {
+            let done = work(&parts);
+            // Also where nobody waits for it any more.
+            drop(turns);
+            done
+        };
+        tokio::task::spawn_blocking(in_turn).await.unwrap_or_else(fault)
+    }
+
     /// The repository of a source, if it has one.
     pub fn address(&self, source: &ApplicationSource) -> Option<Address> {
         tidegate_source::address(source, &self.base).ok()
@@ -219,7 +259,7 @@ impl Manifests {
     ) -> Result<(), String> {
         let Some(wanted) = wanted else { return Ok(()) };
         let (this, now) = (Arc::clone(self), SystemClock.now());
-        for_each(sources, commits.to_vec(), move |sources| {
+        self.for_each(sources, commits.to_vec(), move |sources| {
             for (at, one) in sources.iter().enumerate() {
                 let source = (&one.source, this.base.as_path());
                 let named = names.get(at).map(String::as_str);
@@ -240,7 +280,7 @@ impl Manifests {
         made_for: For,
     ) -> Result<Vec<Digest>, String> {
         let this = Arc::clone(self);
-        for_each(sources, revisions.to_vec(), move |sources| {
+        self.for_each(sources, revisions.to_vec(), move |sources| {
             let making = this.making(sources, &made_for)?;
             let has_manifests = |one: &&Part| !one.is_for_others();
             let locate = |one: &Part| {
@@ -288,7 +328,7 @@ impl Manifests {
         (made_for, anew): (For, bool),
     ) -> Result<Made, String> {
         let this = Arc::clone(self);
-        for_each(sources, revisions.to_vec(), move |sources| {
+        self.for_each(sources, revisions.to_vec(), move |sources| {
             let making = this.making(sources, &made_for)?;
             let read = |one: &Part| one.try_to(|| this.read(one, &making, anew));
             let found = sources.iter().map(read).collect::<Result<Vec<_>, String>>();

@@ -83,6 +83,7 @@ impl Applications {
         let (watching, mut stirred) = Watchings::new();
         let secrets = sourcing.secrets.clone();
         let manifests = Arc::new(Manifests::new(store.base(), reach, state_dir.working(), sourcing));
+        manifests.forget_unused();
         let cluster = Arc::clone(places.cluster());
         let given = match &secrets {
             Some(namespace) => given::list(cluster.as_ref(), namespace).await,

@@ -46,14 +46,3 @@ pub(super) fn parts(sources: &Sources, revisions: Vec<String>) -> Vec<Part> {
     };
     sources.all().iter().zip(revisions).enumerate().map(named).collect()
 }
-
-/// Does something with all sources, off the async threads.
-pub(super) async fn for_each<T: Send + 'static>(
-    sources: &Sources,
-    revisions: Vec<String>,
-    work: impl FnOnce(&[Part]) -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let parts = parts(sources, revisions);
-    let fault = |error| Err(format!("reading the repository met a fault: {error}"));
-    tokio::task::spawn_blocking(move || work(&parts)).await.unwrap_or_else(fault)
-}

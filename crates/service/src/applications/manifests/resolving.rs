@@ -7,7 +7,7 @@ use tidegate_application::sources::Sources;
 use tidegate_source::{Address, SourceError, Used};
 
 use super::Manifests;
-use super::parts::{Part, Problem, for_each, parts};
+use super::parts::{Part, Problem, parts};
 use crate::applications::store::AppKey;
 
 /// What revisions mean.
@@ -29,7 +29,7 @@ impl Manifests {
     ) -> Result<Resolved, String> {
         let beside = if look { self.fetched.of(key) } else { Vec::new() };
         let this = Arc::clone(self);
-        for_each(sources, revisions, move |sources| {
+        self.for_each(sources, revisions, move |sources| {
             let mut looked = BTreeSet::new();
             let mut resolved = Resolved { revisions: Vec::new(), moved: Vec::new() };
             for one in sources {
