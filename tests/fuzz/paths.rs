@@ -81,7 +81,8 @@ fn fuzz_git_paths() {
     fuzz::bytes("git-paths", &seeds, &["outside.yaml", ".git", "apps/up/", "{a,", "/**/"], |input| {
         let [path, include, exclude] = lines(input);
         let directory = DirectorySource { recurse: true, include, exclude, ..DirectorySource::default() };
-        let source = ApplicationSource { path, directory: Some(directory), ..ApplicationSource::default() };
+        let source =
+            ApplicationSource { path, directory: Some(Box::new(directory)), ..ApplicationSource::default() };
         let making = Making::default();
         let Ok(located) = repository.locate(&source, &commit, &making) else { return };
         for file in repository.read(&located, &making).unwrap_or_default() {

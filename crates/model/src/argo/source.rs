@@ -31,13 +31,13 @@ pub struct ApplicationSource {
     pub tag_prefix: String,
     /// The folder holds plain manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub directory: Option<DirectorySource>,
+    pub directory: Option<Box<DirectorySource>>,
     /// The folder, or the chart, is for Helm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub helm: Option<HelmSource>,
+    pub helm: Option<Box<HelmSource>>,
     /// The folder is for Kustomize.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kustomize: Option<KustomizeSource>,
+    pub kustomize: Option<Box<KustomizeSource>>,
     /// The folder is for a config management plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<Value>,

@@ -35,6 +35,7 @@ use self::running::Runs;
 pub(crate) use self::running::end_in_engine;
 use self::superseding::Superseding;
 use super::board::Deployments;
+use super::held::Held;
 use super::messages::{AppMessage, ByPlan, SupervisorMessage};
 use super::recorded;
 use super::remembered::Memory;
@@ -81,7 +82,7 @@ pub(crate) struct AppState {
     shared: Arc<Shared>,
     supervisor: ActorRef<SupervisorMessage>,
     key: AppKey,
-    application: Application,
+    application: Held,
     problem: Option<String>,
     /// As it was written down last, and when.
     kept: Option<Arc<Application>>,
@@ -141,7 +142,7 @@ impl Actor for ApplicationActor {
             key: AppKey::of(&application),
             shared,
             supervisor,
-            application,
+            application: application.into(),
             problem,
             kept: None,
             kept_at: Timestamp::default(),

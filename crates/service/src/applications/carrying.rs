@@ -163,7 +163,7 @@ fn nothing_matches(
 /// Sees to it that the operation is carried out, and tells the actor how it stands until it is over.
 pub(crate) async fn carry(
     shared: Arc<Shared>,
-    application: Application,
+    application: Arc<Application>,
     operation: OperationId,
     actor: ActorRef<AppMessage>,
 ) {

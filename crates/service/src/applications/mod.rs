@@ -23,6 +23,7 @@ mod deleting;
 mod depending;
 mod fetched;
 mod given;
+mod held;
 pub(crate) mod manifests;
 mod messages;
 mod places;

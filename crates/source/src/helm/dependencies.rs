@@ -199,7 +199,7 @@ impl Dependencies {
                 repo_url: repository,
                 chart: one.name.clone(),
                 target_revision: one.version.clone(),
-                helm: Some(helm),
+                helm: Some(Box::new(helm)),
                 ..ApplicationSource::default()
             };
             let (version, content) = match fetching.chart(&source) {

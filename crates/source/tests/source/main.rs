@@ -63,7 +63,7 @@ fn source(path: &str) -> ApplicationSource {
 fn directory(path: &str, recurse: bool, include: &str, exclude: &str) -> ApplicationSource {
     let (include, exclude) = (include.to_owned(), exclude.to_owned());
     let directory = DirectorySource { recurse, include, exclude, ..DirectorySource::default() };
-    ApplicationSource { directory: Some(directory), ..source(path) }
+    ApplicationSource { directory: Some(Box::new(directory)), ..source(path) }
 }
 
 #[test]

@@ -146,7 +146,7 @@ impl AppState {
         self.tasks.spawn(async move {
             let moved = |addresses| tell_moved(&supervisor, addresses);
             let looked = approving::look(&shared, &application, before.as_ref(), moved).await;
-            let about = Box::new(application.operation.unwrap_or_default());
+            let about = Box::new(application.operation.clone().unwrap_or_default());
             drop(actor.send_message(AppMessage::Looked { about, looked }));
         });
     }

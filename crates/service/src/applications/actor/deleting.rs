@@ -5,7 +5,7 @@ use tidegate_application::deletion::{self, Asker, Next, is_own_finalizer};
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::refresh::{self, Level, REFRESH_ANNOTATION};
 use tidegate_executor::EngineError;
-use tidegate_model::argo::OperationRequest;
+use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Cascade, Timestamp};
 
 use super::{AGAIN_AFTER, AppState};
@@ -28,7 +28,7 @@ impl AppState {
                 self.key, self.key.name
             ));
         }
-        let mut removed = self.application.clone();
+        let mut removed = Application::clone(&self.application);
         removed.metadata.finalizers = deletion::finalizers(&self.application, cascade);
         let now = self.now().into();
         removed.metadata.deletion_timestamp = Some(now);
@@ -115,7 +115,7 @@ impl AppState {
 
     /// Its deletion is done.
     async fn release(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
-        let mut released = self.application.clone();
+        let mut released = Application::clone(&self.application);
         released.metadata.finalizers.retain(|one| !is_own_finalizer(one));
         match self.shared.store.release(&released).await {
             Ok(()) => self.application.metadata.finalizers = released.metadata.finalizers,

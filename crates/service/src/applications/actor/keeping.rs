@@ -38,7 +38,7 @@ impl AppState {
     /// operation, which is not begun or forgotten before it is written down. What is refused is tried again after a while,
     /// and shown with the reason.
     pub(super) async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
-        if self.kept.as_deref() == Some(&self.application) {
+        if self.kept.as_deref() == Some(&*self.application) {
             self.settle(None);
             if self.shown != self.deployments {
                 self.show();
@@ -63,7 +63,7 @@ impl AppState {
         self.settle(kept.as_ref().err().cloned());
         match &kept {
             Ok(()) => {
-                (self.kept, self.kept_at) = (Some(self.posted()), now);
+                (self.kept, self.kept_at) = (Some(self.application.share()), now);
                 self.durable = self.operation_id();
             }
             Err(_) => self.set_alarm(myself, now + AGAIN_AFTER),
@@ -80,8 +80,8 @@ impl AppState {
         // That it was looked at again is told by the next write that tells more.
         let mut known = Application::clone(kept);
         known.status.reconciled_at = self.application.status.reconciled_at;
-        if known == self.application {
-            self.kept = Some(self.posted());
+        if known == *self.application {
+            self.kept = Some(self.application.share());
             self.settle(None);
             return true;
         }
@@ -125,29 +125,26 @@ impl AppState {
         self.shown.clone_from(&self.deployments);
         let shown = self.as_shown();
         let (before, deployments) = self.shared.board.sight(&self.key).unzip();
-        let is_same = before.as_deref() == Some(&shown);
+        let is_same = before.as_ref() == Some(&shown);
+        if let Some(before) = before.as_ref().filter(|_| is_same) {
+            self.application.share_with(before);
+        }
         if is_same && deployments.as_deref() == Some(&self.deployments) {
             return;
         }
         if !is_same {
             telling::tell(&self.key, before.as_deref().or(self.kept.as_deref()), &shown);
         }
-        self.shared.board.post(&self.key, Arc::new(shown), self.deployments.clone());
+        self.shared.board.post(&self.key, shown, self.deployments.clone());
         if !is_same {
             self.announce();
         }
     }
 
-    /// As it is: with those who read it, where that is what they are shown.
-    fn posted(&self) -> Arc<Application> {
-        let shown = self.shared.board.get(&self.key).filter(|shown| **shown == self.application);
-        shown.unwrap_or_else(|| Arc::new(self.application.clone()))
-    }
-
     /// As it is, with why that cannot be written down.
-    fn as_shown(&self) -> Application {
-        let mut shown = self.application.clone();
-        let Some(Unkept { why, since, .. }) = &self.unkept else { return shown };
+    fn as_shown(&self) -> Arc<Application> {
+        let Some(Unkept { why, since, .. }) = &self.unkept else { return self.application.share() };
+        let mut shown = Application::clone(&self.application);
         let begins = match (&self.application.operation, self.operation_id()) {
             (None, _) => "; no operation begins until then",
             (Some(_), Some(id)) if self.durable == Some(id) => "",
@@ -164,7 +161,7 @@ impl AppState {
             [(kind.clone(), message)],
             *since,
         );
-        shown
+        Arc::new(shown)
     }
 
     fn operation_id(&self) -> Option<OperationId> {

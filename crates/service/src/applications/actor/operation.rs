@@ -153,7 +153,7 @@ impl AppState {
             Some(id) if self.carried != Some(id) => {
                 let (shared, application, actor) = with();
                 self.carried = Some(id);
-                self.carrying.spawn(carrying::carry(shared, application, id, actor));
+                self.carrying.spawn(carrying::carry(shared, application.share(), id, actor));
             }
             None if !self.preparing => {
                 let (shared, application, actor) = with();
