@@ -28,6 +28,7 @@ mod clusters;
 mod connection;
 mod deploy;
 mod destination;
+mod families;
 mod impersonation;
 mod kill;
 mod many_kills;
@@ -89,6 +90,7 @@ fn tests() -> Vec<suite::Test> {
         destination::who_cannot_read_which_cluster_it_is_goes_by_the_url,
         destination::resume_all_goes_on_with_simulated_and_real_operations,
         destination::terminate_goes_back_to_the_cluster_as_well,
+        families::children_keep_what_the_service_writes_into_them,
         kill::killed_at_random_moments,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
         output::what_a_hook_writes_is_shown_while_it_runs,
