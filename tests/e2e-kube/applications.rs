@@ -67,7 +67,7 @@ async fn create_of(site: &Site, repository: &str) {
     site.observer().post(&path(site), &application).await.unwrap();
 }
 
-fn serve(site: &Site) -> Running {
+pub fn serve(site: &Site) -> Running {
     let namespace = &site.namespace;
     let mut serving = site.start(&["serve", "--app-namespace", namespace, "--project-namespace", namespace]);
     serving.await_line("serving");
@@ -76,7 +76,12 @@ fn serve(site: &Site) -> Running {
 
 /// Waits until the resource itself says so.
 pub async fn until(site: &Site, wish: impl Fn(&Value) -> bool) -> Value {
-    let path = format!("{}/shop", path(site));
+    until_of(site, "shop", wish).await
+}
+
+/// The same of another application.
+pub async fn until_of(site: &Site, name: &str, wish: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("{}/{name}", path(site));
     site.observer().until(&path, |app| app.is_some_and(&wish)).await.unwrap()
 }
 

@@ -28,10 +28,12 @@ mod clusters;
 mod connection;
 mod deploy;
 mod destination;
+mod families;
 mod impersonation;
 mod kill;
 mod many_kills;
 mod output;
+mod overwritten;
 mod projects;
 mod real_input;
 mod rights;
@@ -89,10 +91,14 @@ fn tests() -> Vec<suite::Test> {
         destination::who_cannot_read_which_cluster_it_is_goes_by_the_url,
         destination::resume_all_goes_on_with_simulated_and_real_operations,
         destination::terminate_goes_back_to_the_cluster_as_well,
+        families::children_keep_what_the_service_writes_into_them,
         kill::killed_at_random_moments,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
         output::what_a_hook_writes_is_shown_while_it_runs,
         output::a_cluster_that_serves_no_logs_is_noted_and_the_sync_goes_on,
+        overwritten::what_people_write_into_the_status_is_put_back_or_heeded,
+        overwritten::an_operation_that_was_just_asked_for_is_explained,
+        overwritten::a_project_goes_when_no_application_names_it,
         impersonation::operations_write_as_the_service_account_of_their_project,
         projects::an_application_keeps_to_its_project,
         rights::the_documented_roles_are_enough,

@@ -458,3 +458,26 @@ fn input_without_objects_is_refused_in_words_for_this_command() {
         assert!(ran.err.contains(words) && !ran.err.contains("allow-empty"), "{}", ran.err);
     }
 }
+
+/// The documented script has the waves of an app of apps wait, and without it nothing judges an Application.
+#[test]
+fn an_application_is_judged_by_the_documented_script() {
+    let bench = Bench::new();
+    let text = include_str!("../../docs/applications.md");
+    let (_, section) = text.split_once("### An app of apps").unwrap();
+    let script = section.split_once("```yaml\n").unwrap().1.split_once("```").unwrap().0;
+    bench.write("health.yaml", script);
+    let application = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: child}\n";
+    for (status, expected) in [
+        ("", "Progressing"),
+        ("status: {health: {status: Degraded, message: no}}\n", "Degraded"),
+        ("status: {health: {status: Healthy}}\n", "Healthy"),
+    ] {
+        bench.write("child.yaml", format!("{application}{status}"));
+        let judged = |more: &[&str]| {
+            bench.json(&[&["health", "-f", "child.yaml", "-o", "json"], more].concat())["status"].clone()
+        };
+        assert_eq!(judged(&["--customizations", "health.yaml"]), expected, "{status}");
+        assert_eq!(judged(&[]), json!(null), "{status}");
+    }
+}

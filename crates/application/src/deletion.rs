@@ -9,7 +9,7 @@ mod asker;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidegate_model::annotations::DELETION_APPROVED;
+use tidegate_model::annotations::{DELETION_APPROVED, is_stage_of};
 use tidegate_model::argo::{
     Application, ConditionType, OperationInitiator, OperationRequest, OperationState, ResourceStatus, Retry,
     SyncOperation, SyncStatusCode,
@@ -28,11 +28,10 @@ use crate::sources::{Sources, revisions};
 use crate::{conditions, instance_name};
 
 pub use asker::Asker;
+pub use tidegate_model::annotations::RESOURCES_FINALIZER;
 
 /// A condition of our own: what a deletion waits for, besides its own operation.
 pub const HELD: &str = "DeletionWarning";
-/// Keeps an application until its objects are deleted.
-pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 /// Behind the first: what an object owns is deleted after it.
 const BACKGROUND: &str = "/background";
 /// Who asks for a deletion, as the log has it, where the resource names nobody; behind either, when that was asked for.
@@ -51,7 +50,7 @@ pub fn is_own_finalizer(finalizer: &str) -> bool {
 
 /// Whether it is one for the objects.
 pub fn is_resources_finalizer(finalizer: &str) -> bool {
-    finalizer.strip_prefix(RESOURCES_FINALIZER).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    is_stage_of(finalizer, RESOURCES_FINALIZER)
 }
 
 /// What becomes of the objects of an application when it is deleted, by its finalizers; `None` where it is forgotten and

@@ -4,21 +4,17 @@
 use std::collections::BTreeSet;
 
 use tidegate_model::Phase;
+use tidegate_model::annotations::{POST_DELETE_FINALIZER, PRE_DELETE_FINALIZER, is_stage_of};
 
 /// For the hooks of each phase of a deletion.
-const OWN: [(Phase, &str); 2] = [
-    (Phase::PreDelete, "pre-delete-finalizer.argocd.argoproj.io"),
-    (Phase::PostDelete, "post-delete-finalizer.argocd.argoproj.io"),
-];
+const OWN: [(Phase, &str); 2] =
+    [(Phase::PreDelete, PRE_DELETE_FINALIZER), (Phase::PostDelete, POST_DELETE_FINALIZER)];
 /// Behind each: until hooks are deleted that are to go when they have run.
 const CLEANUP: &str = "/cleanup";
 
 /// Whether a finalizer is one of those, whatever stage of its hooks it names.
 pub fn is_hook_finalizer(finalizer: &str) -> bool {
-    let is = |(_, own): (Phase, &str)| {
-        finalizer.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    OWN.into_iter().any(is)
+    OWN.into_iter().any(|(_, own)| is_stage_of(finalizer, own))
 }
 
 /// The phases whose hooks these finalizers wait for.

@@ -253,7 +253,9 @@ pub fn request(
 /// What a comparison of the application asks; it is carried out by nobody.
 pub fn comparison(application: &Application, destination: Destination, namespace: String) -> SyncRequest {
     let policy = application.spec.sync_policy.as_ref();
-    let flags = policy.map(|policy| policy.sync_options.clone()).unwrap_or_default();
+    let mut flags = policy.map(|policy| policy.sync_options.clone()).unwrap_or_default();
+    // That an object is another application's too is a warning here, and fails an operation.
+    flags.retain(|flag| flag != "FailOnSharedResource=true");
     let sync = SyncOperation { sync_options: flags, ..SyncOperation::default() };
     SyncRequest {
         options: options(application, &sync),
@@ -366,6 +368,17 @@ impl Progress {
             retry_count: 0,
             resources: Vec::new(),
         }
+    }
+}
+
+/// Whether the status says of the operation that is asked for how it goes on, as it does from its beginning. Its id is in the
+/// resource before.
+pub fn has_begun(application: &Application) -> bool {
+    let state = application.status.operation_state.as_ref();
+    let asked = application.operation.as_ref().and_then(id);
+    match (asked, state.and_then(|state| id(&state.operation))) {
+        (Some(asked), told) => told == Some(asked),
+        (None, told) => told.is_some(),
     }
 }
 

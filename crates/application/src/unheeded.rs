@@ -3,6 +3,7 @@
 use tidegate_model::annotations::{self, TIDEGATE_PREFIX};
 use tidegate_model::argo::Application;
 
+use crate::approval::{APPROVAL, APPROVERS};
 use crate::dependencies::DEPENDS_ON;
 use crate::superseding::ON_NEW_REVISION;
 
@@ -11,11 +12,11 @@ pub const UNHEEDED: &str = "SpecWarning";
 /// So many words are named.
 const NAMED_MAX: usize = 10;
 /// What may be said of an application by an annotation of ours.
-const OF_APPLICATIONS: [&str; 2] = [DEPENDS_ON, ON_NEW_REVISION];
+const OF_APPLICATIONS: [&str; 4] = [APPROVAL, APPROVERS, DEPENDS_ON, ON_NEW_REVISION];
 /// By which of them its ApplicationSet knows it again.
 const OF_SETS: &str = "tidegate.dev/application-set";
 /// What may be said of an application that is a manifest of another one, as of any object.
-const OF_OBJECTS: [&str; 15] = [
+const OF_OBJECTS: [&str; 14] = [
     annotations::WAVE_TIMEOUT,
     annotations::TIMEOUT,
     annotations::RETRY,
@@ -29,8 +30,14 @@ const OF_OBJECTS: [&str; 15] = [
     annotations::HEALTH_CURRENT,
     annotations::HEALTH_IN_PROGRESS,
     annotations::HEALTH_FAILED,
-    annotations::OPERATION_ID,
     OF_SETS,
+];
+/// What Tidegate itself says there.
+const OWN: [&str; 4] = [
+    annotations::OPERATION_ID,
+    annotations::HOOK_ATTEMPT,
+    annotations::HOOK_PHASE,
+    annotations::DELETION_REQUESTED_BY,
 ];
 
 /// What the annotations of an application say that has no effect, and why, a sentence for each.
@@ -40,10 +47,7 @@ pub fn unheeded(application: &Application) -> Vec<String> {
 
 /// Annotations of ours that no application has.
 fn unknown(application: &Application) -> Option<String> {
-    let is_known = |name: &str| {
-        let engine = [annotations::HOOK_ATTEMPT, annotations::HOOK_PHASE];
-        OF_APPLICATIONS.contains(&name) || OF_OBJECTS.contains(&name) || engine.contains(&name)
-    };
+    let is_known = |name: &str| [&OF_APPLICATIONS[..], &OF_OBJECTS, &OWN].concat().contains(&name);
     let names = application.metadata.annotations.keys().map(String::as_str);
     let unknown: Vec<&str> =
         names.filter(|name| name.starts_with(TIDEGATE_PREFIX) && !is_known(name)).take(NAMED_MAX).collect();
@@ -107,8 +111,41 @@ mod tests {
         for wrong in ["tidegate.dev/depend-on", "tidegate.dev/on-new-revison", "tidegate.dev/max-deletions"] {
             let said = with(&[(wrong, "a")]);
             assert!(said.len() == 1 && said[0].contains(wrong), "{said:?}");
-            assert!(said[0].contains("known are tidegate.dev/depends-on"), "{said:?}");
+            assert!(
+                said[0].contains(
+                    "known are tidegate.dev/approval, tidegate.dev/approvers, tidegate.dev/depends-on"
+                ),
+                "{said:?}"
+            );
         }
+    }
+
+    /// What people are told to write has an effect. The word is an annotation where it is no remark of an operation, no
+    /// label, and no name that stands there as one that is misspelt.
+    #[test]
+    fn annotations_that_are_documented_are_known() {
+        const OTHERS: [&str; 8] = [
+            "tidegate.dev/deletion",
+            "tidegate.dev/deletion-asked-at",
+            "tidegate.dev/depend-on",
+            "tidegate.dev/managed",
+            "tidegate.dev/operation-id",
+            "tidegate.dev/policy",
+            "tidegate.dev/supersedes",
+            "tidegate.dev/",
+        ];
+        let text = include_str!("../../../docs/applications.md");
+        let mut found = std::collections::BTreeSet::new();
+        for (at, _) in text.match_indices(TIDEGATE_PREFIX) {
+            let rest = text.get(at..).unwrap_or_default();
+            let end = rest.find(|c: char| !(c.is_ascii_lowercase() || "-./".contains(c)));
+            let name = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default().trim_end_matches('.');
+            if !OTHERS.contains(&name) {
+                assert_eq!(with(&[(name, "a")]), Vec::<String>::new(), "{name}");
+                found.insert(name);
+            }
+        }
+        assert!(found.len() >= 5, "{found:?}");
     }
 
     #[test]

@@ -8,10 +8,16 @@ use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
     Discovery, GroupKind, Gvk, LiveObject, Object, ObjectKey, OperationId, Search, Timestamp, Tracking,
-    format_duration,
+    annotations, format_duration,
 };
 
 use crate::{ClusterError, Container, LogStream, LogsFrom};
+
+/// The field manager of what is put: that of the engine for an operation, else that of the service, which writes into the
+/// resources that it serves. An operation that applies such a resource takes over what the engine wrote, and not that.
+pub fn writer(operation: Option<OperationId>) -> &'static str {
+    operation.map_or(annotations::SERVICE_MANAGER, |_| annotations::FIELD_MANAGER)
+}
 
 /// A Kubernetes cluster, as far as the engine needs one.
 ///
@@ -48,7 +54,8 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// Writes an object as it is, unless somebody has written it since it was read: creates it where it bears no
     /// resource version, else replaces that very version. [`ErrorKind::AlreadyExists`](crate::ErrorKind),
-    /// [`ErrorKind::Conflict`](crate::ErrorKind) or [`ErrorKind::NotFound`](crate::ErrorKind) when somebody has.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind) or [`ErrorKind::NotFound`](crate::ErrorKind) when somebody has. What it
+    /// changes is written by the manager [`writer`].
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError>;
 
     /// Writes the status of an object that was read, unless somebody has written the object since. Where the kind has its

@@ -11,6 +11,7 @@ pub mod sim;
 pub use api::{
     Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Detail, Listing, LiveAnswer, LiveQuery,
     MissingRight, Propagation, Reach, Right, Scope, Strain, Unsearched, WatchEvent, WatchStream, WriteMode,
+    writer,
 };
 pub use error::{ClusterError, ErrorKind};
 pub use follow::{Followed, Pauses, Reached, follow};

@@ -85,3 +85,18 @@ pub const TIDEGATE_PREFIX: &str = "tidegate.dev/";
 pub const KUBECTL_MANAGER: &str = "kubectl-client-side-apply";
 /// Name under which Tidegate owns fields in server-side apply.
 pub const FIELD_MANAGER: &str = "tidegate";
+/// Name under which it owns what it writes into the resources that it serves: their status, operation and finalizers. It is
+/// another one, so that an Application which is a manifest of another Application keeps them.
+pub const SERVICE_MANAGER: &str = "tidegate-serve";
+
+/// Keeps an Application until its objects are deleted, and an ApplicationSet until its Applications are (Argo CD).
+pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
+/// Keeps an Application until the hooks before its deletion have run (Argo CD).
+pub const PRE_DELETE_FINALIZER: &str = "pre-delete-finalizer.argocd.argoproj.io";
+/// Keeps an Application until the hooks after its deletion have run (Argo CD).
+pub const POST_DELETE_FINALIZER: &str = "post-delete-finalizer.argocd.argoproj.io";
+
+/// Whether a finalizer is this one, or a stage of it, which is written behind a slash.
+pub fn is_stage_of(finalizer: &str, whole: &str) -> bool {
+    finalizer.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -3,7 +3,7 @@
 //! Options of the application are compared as whole texts; those in an annotation are trimmed. Both are case-sensitive.
 
 use serde_json::Value;
-use tidegate_model::{Object, SyncOptions, annotations};
+use tidegate_model::{HandOver, Object, SyncOptions, annotations, managed_fields};
 
 use crate::hooks::Remark;
 use crate::text::words;
@@ -151,7 +151,8 @@ pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
 }
 
 /// The manager whose fields become ours before a server-side apply, so that those which are dropped go away, if it wrote
-/// any by updates: the one the manifest names, else kubectl; else ourselves, who created or replaced the object.
+/// any by updates that do not stay its own ([`HandOver`]): the one the manifest names, else kubectl; else ourselves, who
+/// created or replaced the object.
 pub(crate) fn take_over(target: &Object, live: &Object, options: &SyncOptions) -> Option<String> {
     if !server_side(target, options) {
         return None;
@@ -163,7 +164,9 @@ pub(crate) fn take_over(target: &Object, live: &Object, options: &SyncOptions) -
     let owns = |manager: &str, entry: &Value| {
         let is = |field: &str, value: &str| entry.get(field).and_then(Value::as_str) == Some(value);
         let main = entry.get("subresource").and_then(Value::as_str).is_none_or(str::is_empty);
-        is("manager", manager) && is("operation", "Update") && main
+        let is_of_it = is("manager", manager) && is("operation", "Update") && main;
+        let fields = || managed_fields(entry).unwrap_or_default();
+        is_of_it && !HandOver::of(live, manager, &fields()).taken.is_empty()
     };
     let mut managers = other.into_iter().chain([annotations::FIELD_MANAGER]);
     let found = managers.find(|manager| entries.into_iter().flatten().any(|entry| owns(manager, entry)));

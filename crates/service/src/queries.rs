@@ -185,7 +185,8 @@ impl Queries {
     pub async fn answer(&self, request: Request) -> Result<Reply, ServiceError> {
         match request {
             Request::List { app, open } => {
-                let lookup = Lookup { application: app, open: open.then_some(true), ..Lookup::all() };
+                let application = app.as_deref().map(operations::instance);
+                let lookup = Lookup { application, open: open.then_some(true), ..Lookup::all() };
                 self.operations(lookup).await.map(Reply::Operations)
             }
             Request::Find { text } => {
@@ -424,8 +425,22 @@ impl Queries {
                 let at_work = is_at_work(at_work.as_ref(), operation, summary.finished_at.is_some());
                 Ok(of_summary(&summary, &why, at_work))
             }
+            Err(
+                unknown @ (ServiceError::Log(LogError::UnknownStream { .. })
+                | ServiceError::Engine(
+                    EngineError::Unknown { .. } | EngineError::Log(LogError::UnknownStream { .. }),
+                )),
+            ) => Err(self.not_begun(operation).unwrap_or(unknown)),
             Err(error) => Err(error),
         }
+    }
+
+    /// An operation is in the resource of its application before the log has it.
+    fn not_begun(&self, operation: OperationId) -> Option<ServiceError> {
+        let key = self.serving_now()?.asking(operation)?;
+        Some(ServiceError::refused(format!(
+            "operation {operation} of application {key} has not begun yet; `tidegate app explain {key}` says what it waits for"
+        )))
     }
 
     /// What keeps an operation from going on before there is an engine.

@@ -227,7 +227,7 @@ impl Reader<'_> {
 
     /// Where a link leads to, in the repository.
     fn target(&self, path: &str, link: ObjectId) -> Result<String, SourceError> {
-        let content = self.blob(link)?;
+        let content = self.blob(path, link)?;
         let target = String::from_utf8_lossy(&content).into_owned();
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let inside = if target.starts_with('/') { None } else { join(folder, &target) };
@@ -238,7 +238,7 @@ impl Reader<'_> {
     pub fn content(&self, path: &str, entry: &Entry) -> Result<Option<Vec<u8>>, SourceError> {
         let (_, found) = self.follow(path, entry)?;
         match found.kind {
-            EntryKind::Blob | EntryKind::BlobExecutable => self.blob(found.id).map(Some),
+            EntryKind::Blob | EntryKind::BlobExecutable => self.blob(path, found.id).map(Some),
             _ => Ok(None),
         }
     }
@@ -278,11 +278,11 @@ impl Reader<'_> {
         Ok(Some(found))
     }
 
-    /// The content of a blob, whose size is looked at first.
-    fn blob(&self, id: ObjectId) -> Result<Vec<u8>, SourceError> {
+    /// The content of the blob of a path, whose size is looked at first.
+    fn blob(&self, path: &str, id: ObjectId) -> Result<Vec<u8>, SourceError> {
         let header = self.git.find_header(id).map_err(|error| self.wrong(&error))?;
         if header.size() > self.limits.bytes {
-            let path = String::new();
+            let path = path.to_owned();
             return Err(SourceError::Limit { path, limit: self.limits.bytes, what: "bytes in one file" });
         }
         Ok(self.git.find_object(id).map_err(|error| self.wrong(&error))?.detach().data)

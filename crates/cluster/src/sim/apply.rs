@@ -73,7 +73,7 @@ impl SimState {
         let (api_version, now) = (text(&object, &["apiVersion"]).to_owned(), self.timestamp());
         let writer = Writer { manager, operation: Operation::Apply, api_version: &api_version, now: &now };
         let mut owners = Owners::take(&mut object);
-        let changes = owners.adopt(writer, from);
+        let changes = owners.adopt(&object, writer, from);
         owners.put(&mut object);
         changes.then_some(object)
     }

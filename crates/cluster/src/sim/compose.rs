@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use tidegate_model::{Object, ObjectKey};
 
 use super::admission::Prepared;
-use super::fields::{Fields, fields_of};
+use super::fields::{Fields, fields_of, keep_changed, keep_present, unite};
 use super::merge::{merge, remove_dropped};
 use super::ownership::{Operation, Owners, Writer, explain};
 use super::refuse;
@@ -170,7 +170,7 @@ const ALLOCATED: [(&str, &str); 4] = [
 
 fn put(prepared: Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Result<Object, ClusterError> {
     let Prepared { key, schema, manifest, .. } = prepared;
-    let mine = owned_fields(&key, schema, &manifest)
+    let mut mine = owned_fields(&key, schema, &manifest)
         .or_else(|error| if existing.is_none() { Ok(Fields::new()) } else { Err(error) })?;
     let mut object = manifest;
     let mut owners = Owners::default();
@@ -192,6 +192,13 @@ fn put(prepared: Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Res
             if let Some(value) = allocated.filter(|_| object.pointer(&format!("/spec/{field}")).is_none()) {
                 object.section_mut("spec").insert((*field).to_owned(), value);
             }
+        }
+        // Whoever replaces an object owns what it changed, then or before.
+        keep_changed(schema, &mut mine, object.as_value(), existing.as_value(), "");
+        if let Some(before) = owners.own(writer) {
+            let mut before = before.clone();
+            keep_present(schema, &mut before, object.as_value(), "");
+            unite(&mut mine, before);
         }
     }
     record(&mut object, schema, owners, writer, mine);

@@ -165,6 +165,20 @@ pub(crate) fn keep_present(schema: Schema, fields: &mut Fields, value: &Value, p
     });
 }
 
+/// Takes everything out of `fields` in which the value is what it was before.
+pub(crate) fn keep_changed(schema: Schema, fields: &mut Fields, value: &Value, before: &Value, parent: &str) {
+    fields.retain(|name, inner| {
+        let Some(before) = descend(schema, before, name, parent) else { return name != "." };
+        let Some(value) = descend(schema, value, name, parent).filter(|value| *value != before) else {
+            return false;
+        };
+        let Some(inner) = inner.as_object_mut() else { return false };
+        let leaf = inner.is_empty();
+        keep_changed(schema, inner, value, before, field_name(name, parent));
+        leaf || !inner.is_empty()
+    });
+}
+
 /// A path as error messages write it: `.spec.containers[name="api"].image`.
 pub(crate) fn describe(path: &[String]) -> String {
     let mut text = String::new();

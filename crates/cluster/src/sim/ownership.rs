@@ -4,7 +4,7 @@
 //! and only a write asks for it.
 
 use serde_json::{Value, json};
-use tidegate_model::Object;
+use tidegate_model::{HandOver, Object};
 
 use super::fields::{Fields, describe, disputed, drop_path, keep_present, unite};
 use super::schema::Schema;
@@ -168,12 +168,20 @@ impl Owners {
         }
     }
 
-    /// What a manager wrote by other ways than server-side apply becomes the writer's. Whether there was anything.
-    pub(crate) fn adopt(&mut self, writer: Writer<'_>, manager: &str) -> bool {
+    /// What a manager wrote by other ways than server-side apply becomes the writer's, but for what stays its own. Whether
+    /// there was anything.
+    pub(crate) fn adopt(&mut self, object: &Object, writer: Writer<'_>, manager: &str) -> bool {
         let theirs = Writer { manager, operation: Operation::Update, ..writer };
         let Some(position) = self.0.iter().position(|share| theirs.owns(share)) else { return false };
-        let mut share = self.0.remove(position);
-        let Some(taken) = fields_mut(&mut share).map(std::mem::take) else { return false };
+        let Some(theirs) = self.0.get_mut(position).and_then(fields_mut) else { return false };
+        let HandOver { taken, left } = HandOver::of(object, manager, theirs);
+        if taken.is_empty() {
+            return false;
+        }
+        *theirs = left;
+        if theirs.is_empty() {
+            self.0.remove(position);
+        }
         match self.0.iter_mut().find(|share| writer.owns(share)).and_then(fields_mut) {
             Some(mine) => unite(mine, taken),
             None => self.0.push(writer.share(taken)),
@@ -188,6 +196,9 @@ impl Owners {
             keep_present(schema, fields, object, "");
         }
         self.0.retain(|share| writer.owns(share) || fields(share).is_some_and(|fields| !fields.is_empty()));
+        if mine.is_empty() && writer.operation == Operation::Update {
+            return self.0.retain(|share| writer.differs(share));
+        }
         let known = self.0.iter_mut().find(|share| writer.owns(share));
         if known.as_ref().is_some_and(|share| {
             fields(share) == Some(&mine) && text(share, "apiVersion") == writer.api_version

@@ -13,7 +13,7 @@ use super::compose::{Way, note};
 use super::faults::CallFault;
 use super::json::{gvk_of, key_of, text};
 use super::refuse;
-use crate::{Applied, ApplyRequest, ClusterError, DeleteRequest, Deleted, Propagation, WriteMode};
+use crate::{Applied, ApplyRequest, ClusterError, DeleteRequest, Deleted, Propagation, WriteMode, writer};
 
 /// A write from outside, as it is kept in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -201,7 +201,7 @@ impl SimState {
         let attempt = Attempt { verb, dry_run: false, key: key.clone(), operation };
         self.audited(attempt, refusal, |state| {
             if is_there {
-                state.write_manifest(FIELD_MANAGER, &request, way)
+                state.write_manifest(writer(operation), &request, way)
             } else {
                 Err(refuse::not_found(&key))
             }

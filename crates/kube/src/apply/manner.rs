@@ -1,7 +1,6 @@
 //! How a write is carried out, whatever its way.
 
 use tidegate_cluster::{ClusterError, ErrorKind};
-use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Object, ObjectKey, OperationId};
 
 use crate::paths::Target;
@@ -9,6 +8,8 @@ use crate::paths::Target;
 /// How a write is to be carried out, beside what it writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
+    /// Whose the fields are that it changes.
+    pub(super) manager: &'static str,
     pub(super) validate: bool,
     pub(super) dry_run: bool,
     pub(super) operation: Option<OperationId>,
@@ -18,7 +19,7 @@ impl Manner {
     /// The query of a write. Servers that do not know a parameter ignore it.
     pub(super) fn query(self, path: &mut String) {
         path.push_str("?fieldManager=");
-        path.push_str(FIELD_MANAGER);
+        path.push_str(self.manager);
         path.push_str(if self.validate { "&fieldValidation=Strict" } else { "&fieldValidation=Ignore" });
         if self.dry_run {
             path.push_str("&dryRun=All");

@@ -8,7 +8,8 @@ mod replace;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use tidegate_cluster::{Applied, ApplyRequest, ClusterError, ErrorKind, WriteMode};
+use tidegate_cluster::{Applied, ApplyRequest, ClusterError, ErrorKind, WriteMode, writer};
+use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
 
 use self::client_side::note;
@@ -36,7 +37,7 @@ impl KubeCluster {
     pub(crate) async fn write_manifest(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
         let ApplyRequest { mut object, mode, validate, dry_run, take_over, resource_version, operation } =
             request;
-        let manner = Manner { validate, dry_run, operation };
+        let manner = Manner { manager: FIELD_MANAGER, validate, dry_run, operation };
         let gvk = object.gvk();
         let only = match mode {
             // A manifest that names a version wants to replace that one.
@@ -144,7 +145,7 @@ impl KubeCluster {
         let gvk = object.gvk();
         let resource = self.kinds().find(self.http(), &gvk).await?;
         let target = Target::one(&gvk, resource, object.namespace(), object.name())?;
-        let manner = Manner { validate: false, dry_run: false, operation };
+        let manner = Manner { manager: writer(operation), validate: false, dry_run: false, operation };
         if object.resource_version().is_empty() {
             return Ok(self.create(&target, &object, manner).await?.object);
         }
@@ -160,7 +161,7 @@ impl KubeCluster {
         let gvk = object.gvk();
         let resource = self.kinds().find(self.http(), &gvk).await?;
         let target = Target::one(&gvk, resource, object.namespace(), object.name())?;
-        let manner = Manner { validate: false, dry_run: false, operation };
+        let manner = Manner { manager: writer(operation), validate: false, dry_run: false, operation };
         let mut path = target.path();
         if target.resource.status_apart {
             path.push_str("/status");
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn messages_are_those_of_kubectl() {
-        let manner = |dry_run| Manner { validate: true, dry_run, operation: None };
+        let manner = |dry_run| Manner { manager: FIELD_MANAGER, validate: true, dry_run, operation: None };
         for (key, dry_run, words) in [
             (ObjectKey::new("apps", "Deployment", "shop", "api"), false, "deployment.apps/api created"),
             (ObjectKey::new("", "ConfigMap", "shop", "a"), true, "configmap/a created (server dry run)"),

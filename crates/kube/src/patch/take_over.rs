@@ -1,8 +1,8 @@
 //! From client-side to server-side apply: fields that another manager wrote become ours, so that those which are no
-//! longer in the manifest go away with our next apply.
+//! longer in the manifest go away with our next apply. What no manifest is asked about stays the other's.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::Object;
+use tidegate_model::{HandOver, Object, managed_fields};
 
 /// A JSON patch that gives the fields which `from_manager` wrote by updates to `to_manager`'s apply entry; `None` when
 /// there are none.
@@ -15,8 +15,20 @@ pub(crate) fn take_over(current: &Object, from_manager: &str, to_manager: &str) 
         let text = |field| entry.get(field).and_then(Value::as_str).unwrap_or_default();
         text("manager") == manager && text("operation") == operation && text("subresource").is_empty()
     };
-    let (theirs, mut kept): (Vec<_>, Vec<_>) =
-        entries.iter().cloned().partition(|entry| is(entry, from_manager, "Update"));
+    let (mut theirs, mut kept) = (Vec::new(), Vec::new());
+    for entry in entries {
+        if !is(entry, from_manager, "Update") {
+            kept.push(entry.clone());
+            continue;
+        }
+        let parts = HandOver::of(current, from_manager, &managed_fields(entry).unwrap_or_default());
+        if !parts.taken.is_empty() {
+            theirs.push(with_fields(entry, parts.taken));
+        }
+        if !parts.left.is_empty() {
+            kept.push(with_fields(entry, parts.left));
+        }
+    }
     let newest = theirs.iter().max_by_key(|entry| entry.get("time").and_then(Value::as_str))?;
     let ours = match kept.iter().position(|entry| is(entry, to_manager, "Apply")) {
         Some(index) => kept.remove(index),
@@ -27,6 +39,15 @@ pub(crate) fn take_over(current: &Object, from_manager: &str, to_manager: &str) 
         { "op": "replace", "path": "/metadata/resourceVersion", "value": current.resource_version() },
         { "op": "replace", "path": "/metadata/managedFields", "value": kept },
     ]))
+}
+
+/// `entry` with these fields in place of its own.
+fn with_fields(entry: &Value, fields: Map<String, Value>) -> Value {
+    let mut entry = entry.clone();
+    if let Some(entry) = entry.as_object_mut() {
+        entry.insert("fieldsV1".to_owned(), Value::Object(fields));
+    }
+    entry
 }
 
 fn renamed(entry: &Value, manager: &str) -> Value {

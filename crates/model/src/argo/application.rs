@@ -6,6 +6,8 @@ use super::{
     Rest, SyncPolicy,
 };
 
+/// The API group of the custom resources.
+pub const GROUP: &str = "argoproj.io";
 /// The API version of the custom resources.
 pub const API_VERSION: &str = "argoproj.io/v1alpha1";
 /// The namespace of the control plane: applications in it, or in none, go by their plain name.

@@ -21,7 +21,7 @@ mod unknown;
 
 pub use application::{
     API_VERSION, Application, ApplicationDestination, ApplicationKind, ApplicationSpec, CONTROL_NAMESPACE,
-    ResourceVersion,
+    GROUP, ResourceVersion,
 };
 pub use applicationset::{
     ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition, ApplicationSetGenerator,

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
-use tidegate_model::{Object, annotations};
+use tidegate_model::{HandOver, Object, annotations, managed_fields};
 
 use super::compare::same_item;
 use super::is_ours;
@@ -18,11 +18,12 @@ fn trees(
     is_meant: impl Fn(&Value) -> bool,
 ) -> impl Iterator<Item = Cow<'_, Map<String, Value>>> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
-    entries.filter(move |entry| is_meant(entry)).filter_map(|entry| match entry.get("fieldsV1")? {
-        Value::Object(fields) => Some(Cow::Borrowed(fields)),
-        Value::String(text) => serde_json::from_str(text).ok().map(Cow::Owned),
-        _ => None,
-    })
+    entries.filter(move |entry| is_meant(entry)).filter_map(managed_fields)
+}
+
+/// What a manager wrote by updates, as it is divided when Tidegate takes that over.
+fn divided(live: &Object, manager: &str) -> Vec<HandOver> {
+    trees(live, |entry| is(entry, manager, "Update")).map(|tree| HandOver::of(live, manager, &tree)).collect()
 }
 
 fn text<'v>(entry: &'v Value, field: &str) -> &'v str {
@@ -40,14 +41,16 @@ fn our_trees(live: &Object) -> impl Iterator<Item = Cow<'_, Map<String, Value>>>
     trees(live, |entry| is(entry, annotations::FIELD_MANAGER, "Apply"))
 }
 
-/// The places in a value of the fields that only this manager owns, by updates. Once Tidegate has taken them over, its
-/// apply removes them.
+/// The places in a value of the fields that only this manager owns, by updates, and does not keep. Once Tidegate has taken
+/// them over, its apply removes them.
 pub(super) fn only_of(manager: &str, predicted: &Object, value: &Value) -> Vec<Path> {
     let others: Vec<_> = trees(predicted, |entry| !is(entry, manager, "Update")).collect();
-    let others: Vec<&Map<String, Value>> = others.iter().map(Cow::as_ref).collect();
+    let divided = divided(predicted, manager);
+    let kept = divided.iter().map(|parts| &parts.left);
+    let others: Vec<&Map<String, Value>> = others.iter().map(Cow::as_ref).chain(kept).collect();
     let mut found = Vec::new();
-    for tree in trees(predicted, |entry| is(entry, manager, "Update")) {
-        alone(&tree, &others, value, &mut Path::default(), &mut found);
+    for parts in &divided {
+        alone(&parts.taken, &others, value, &mut Path::default(), &mut found);
     }
     found
 }
@@ -78,8 +81,9 @@ fn alone(
 /// fields it takes over.
 pub(super) fn dropped(target: &Value, live: &Object, taken: Option<&str>) -> Vec<Path> {
     let mut walk = Dropped { path: Path::default(), found: Vec::new() };
-    let taken = taken.map(|manager| trees(live, move |entry| is(entry, manager, "Update")));
-    for tree in our_trees(live).chain(taken.into_iter().flatten()) {
+    let taken = taken.map(|manager| divided(live, manager)).unwrap_or_default();
+    let taken = taken.into_iter().map(|parts| Cow::Owned(parts.taken));
+    for tree in our_trees(live).chain(taken) {
         walk.fields(tree.iter().filter(|(name, _)| name.as_str() != "f:status"), target, live.as_value());
     }
     walk.found

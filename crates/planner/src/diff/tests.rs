@@ -245,6 +245,42 @@ fn what_will_be_taken_over_and_is_not_wanted_goes() {
     );
 }
 
+/// What the service writes into an Application is never taken over, so it is no difference, whoever's it is now.
+#[test]
+fn what_the_service_writes_into_an_application_is_no_difference() {
+    let post_delete = "post-delete-finalizer.argocd.argoproj.io";
+    let object = |manager: &str, operation: &str| {
+        let entry = json!({"manager": manager, "operation": operation, "fieldsV1": {
+            "f:metadata": {"f:finalizers": {".": {}, (format!("v:\"{post_delete}\"")): {}}},
+            "f:operation": {"f:sync": {}}, "f:status": {"f:health": {}}, "f:spec": {"f:project": {}},
+        }});
+        Object::try_from(json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {"name": "a", "finalizers": [post_delete], "managedFields": [entry]},
+            "operation": {"sync": {}}, "spec": {"project": "default"}, "status": {"health": {}}}))
+        .unwrap()
+    };
+    let target = |spec: Value| {
+        let target = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {"name": "a"}, "spec": spec});
+        Object::try_from(target).unwrap()
+    };
+    let (comparer, whole) = (Comparer::default(), target(json!({"project": "default"})));
+    for manager in ["tidegate", "tidegate-serve", "kubectl-client-side-apply"] {
+        let live = object(manager, "Update");
+        assert_eq!(comparer.first_difference(&whole, &live, Some(manager)), None, "{manager}");
+        let mut predicted = live.clone();
+        let ours =
+            json!({"manager": "tidegate", "operation": "Apply", "fieldsV1": {"f:spec": {"f:project": {}}}});
+        predicted.metadata_mut()["managedFields"].as_array_mut().unwrap().push(ours);
+        let taken = Some(Taken { manager, anew: None });
+        assert_eq!(changed(&comparer.predicted(&whole, &live, &predicted, (true, taken))), [], "{manager}");
+        assert_eq!(changed(&comparer.estimated(&whole, &live, Some(manager))), [], "{manager}");
+        // What people write is.
+        let found = comparer.first_difference(&target(json!({})), &live, Some(manager));
+        assert_eq!(found.as_deref(), Some("/spec/project"), "{manager}");
+    }
+}
+
 /// Whoever creates an object by an update owns what the server fills in as well. Taken over, that goes and comes again.
 #[test]
 fn what_the_server_fills_in_again_does_not_go() {

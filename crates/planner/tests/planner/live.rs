@@ -323,7 +323,7 @@ fn what_only_a_cluster_writes_is_removed() {
 /// What kubectl wrote by client-side apply becomes ours, unless somebody asks otherwise; what we wrote by updates always.
 #[test]
 fn fields_of_client_side_apply_are_taken_over() {
-    let entry = |manager: &str, operation: &str, subresource: &str| json!({"manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": {}});
+    let entry = |manager: &str, operation: &str, subresource: &str| json!({"manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": {"f:data": {}}});
     let kubectl = "kubectl-client-side-apply";
     let named = "argocd.argoproj.io/client-side-apply-migration-manager";
     for (entries, annotation, flag, expected) in [
@@ -359,6 +359,27 @@ fn fields_of_client_side_apply_are_taken_over() {
         case.request.options.flags.extend(flag.map(str::to_owned));
         let found = case.plan().plan.tasks[0].options.take_over.clone();
         assert_eq!(found.as_deref(), expected, "{entries} {annotation:?} {flag:?}");
+    }
+}
+
+/// Where all that a manager wrote stays its own there is nothing to take over, and the server can be asked what differs.
+#[test]
+fn a_status_is_not_taken_over() {
+    let entry = |fields: serde_json::Value| json!([{"manager": "tidegate", "operation": "Update", "fieldsV1": fields}]);
+    let known = json!({"f:status": {"f:health": {}}, "f:operation": {}});
+    let more = json!({"f:status": {"f:health": {}}, "f:spec": {"f:project": {}}});
+    for (fields, expected) in [
+        (known.clone(), None),
+        (json!(known.to_string()), None),
+        (more.clone(), Some("tidegate")),
+        (json!(more.to_string()), Some("tidegate")),
+    ] {
+        let (wanted, live) =
+            ("argoproj.io/v1alpha1 Application a", "argoproj.io/v1alpha1 Application shop/a");
+        let mut case = case(&object(wanted, "")).live(&object(live, "tracked"));
+        case.live[0].metadata_mut().insert("managedFields".to_owned(), entry(fields.clone()));
+        let found = case.plan().plan.tasks[0].options.take_over.clone();
+        assert_eq!(found.as_deref(), expected, "{fields}");
     }
 }
 

@@ -30,13 +30,14 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use self::approving::Approving;
 pub(crate) use self::comparing::With;
-use self::keeping::Unkept;
+use self::keeping::{Overwritten, Unkept};
 use self::running::Runs;
 pub(crate) use self::running::end_in_engine;
 use self::superseding::Superseding;
 use super::board::Deployments;
 use super::held::Held;
 use super::messages::{AppMessage, ByPlan, SupervisorMessage};
+use super::projects;
 use super::recorded;
 use super::remembered::Memory;
 use super::shared::Shared;
@@ -94,6 +95,8 @@ pub(crate) struct AppState {
     durable: Option<OperationId>,
     /// What could not be written down.
     unkept: Option<Unkept>,
+    /// What others have written over what was.
+    overwritten: Overwritten,
     asked: Option<Level>,
     comparing: bool,
     /// What the last comparison has found, for the next one; and how many operations had ended before that began.
@@ -150,6 +153,7 @@ impl Actor for ApplicationActor {
             shown: Deployments::default(),
             durable: written,
             unkept: None,
+            overwritten: Overwritten::default(),
             asked: Some(Level::Latest),
             comparing: false,
             memory: Memory::default(),
@@ -200,6 +204,7 @@ impl AppState {
         match message {
             AppMessage::Begin => {}
             AppMessage::Changed(stored) => self.changed(*stored),
+            AppMessage::Overwritten(ended) => self.is_overwritten(ended).await,
             AppMessage::Compare(level) => self.ask(level),
             AppMessage::Stirred => self.stirred(myself),
             // What it waits for is looked at below.
@@ -312,7 +317,13 @@ impl AppState {
         // Other credentials may open what was closed.
         let is_same = self.application.sources() == application.sources();
         self.ask(if is_same { Level::Latest } else { Level::Forced });
+        let leaves = projects::name_of(&self.application) != projects::name_of(&application);
         (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
+        if leaves {
+            // Seen by whoever looks who is left.
+            self.show();
+            drop(self.supervisor.send_message(SupervisorMessage::ProjectLeft));
+        }
         self.application.rest = application.rest;
         if let Some(asked) = application.operation {
             self.written(asked);
@@ -354,6 +365,7 @@ impl AppState {
             return;
         }
         self.describe(now);
+        self.tell_overwritten(myself, now);
         self.delete(myself, now).await;
         self.place_runs(myself, now);
         if !self.application.is_deleting() {

@@ -16,7 +16,7 @@ use super::actor::With;
 use super::approving::Looked;
 use super::comparing::Compared;
 use super::projects::globals::GlobalsTold;
-use super::store::{AppKey, StoreEvent, Stored};
+use super::store::{AppKey, Ended, StoreEvent, Stored};
 
 /// Where an answer goes: done, or why not.
 pub(crate) type Answer = RpcReplyPort<Result<(), String>>;
@@ -49,6 +49,8 @@ pub(crate) enum SupervisorMessage {
     Moved { addresses: Vec<Address>, but: Option<AppKey> },
     /// Other clusters can be used now, or cannot any more.
     Places,
+    /// The Application of a project has gone over to another one, or it is time to try again what becomes of projects.
+    ProjectLeft,
     /// Other projects may be global.
     Globals(GlobalsTold),
     /// An application is to be compared.
@@ -84,6 +86,8 @@ pub(crate) enum AppMessage {
     Begin,
     /// It is written down in another way.
     Changed(Box<Stored>),
+    /// Somebody else has changed what was kept of it, or ends its operation by that.
+    Overwritten(Option<Ended>),
     /// It is to be compared.
     Compare(Level),
     /// Something in the cluster has changed; others may have as well.

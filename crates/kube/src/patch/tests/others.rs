@@ -86,3 +86,21 @@ fn fields_of_another_manager_become_ours() {
         assert_eq!(take_over(&managed(&nothing), "kubectl", "tidegate"), None, "{nothing:?}");
     }
 }
+
+#[test]
+fn what_the_service_writes_stays_with_whoever_wrote_it() {
+    let application = |entries: &[Value]| {
+        object(json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {"name": "a", "resourceVersion": "7", "managedFields": entries}}))
+    };
+    let known = json!({"f:status": {"f:health": {}}, "f:operation": {}});
+    let mut all = known.clone();
+    all["f:spec"] = json!({"f:project": {}});
+    let ours = entry("tidegate", "Apply", "2", json!({"f:spec": {"f:source": {}}}));
+    let patch = take_over(&application(&[entry("kubectl", "Update", "1", all), ours]), "kubectl", "tidegate");
+    let united = entry("tidegate", "Apply", "2", json!({"f:spec": {"f:project": {}, "f:source": {}}}));
+    let left = entry("kubectl", "Update", "1", known.clone());
+    assert_eq!(patch.unwrap()[1]["value"], json!([united, left]));
+    let nothing = application(&[entry("kubectl", "Update", "1", known)]);
+    assert_eq!(take_over(&nothing, "kubectl", "tidegate"), None);
+}

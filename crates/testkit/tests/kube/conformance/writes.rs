@@ -189,6 +189,11 @@ pub async fn replacing(stage: &mut Stage) {
     let stale =
         stage.manifest("ConfigMap", "a", json!({"metadata": {"resourceVersion": "1"}, "data": {"x": "4"}}));
     stage.write(&stale, REPLACE, |_| {}).await;
+    // Whoever replaces an object owns what it changes by that, and no more: the rest goes with the apply that drops it.
+    stage.write(&stage.config("b", json!({"x": "1", "y": "1", "z": "1"})), SSA, |_| {}).await;
+    stage.write(&stage.config("b", json!({"x": "2", "y": "1", "z": "1", "new": "1"})), REPLACE, |_| {}).await;
+    stage.write(&stage.config("b", json!({"z": "1"})), FORCED, |_| {}).await;
+    stage.show("ConfigMap", "b", &["/data"]).await;
 }
 
 /// What is to be new is refused where something is, and stays as it is.
