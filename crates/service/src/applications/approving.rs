@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidegate_application::approval::{self, Author, Policy};
+use tidegate_application::approval::{self, Askers, Policy};
 use tidegate_application::sources::Sources;
 use tidegate_application::{instance_name, operation};
 use tidegate_executor::effects::{self, NO_OPERATION, NotPlanned};
@@ -40,8 +40,9 @@ impl Waiting {
         Self { line, does: does(&plan.plan, &plan.request) }
     }
 
-    pub fn author(&self) -> Author<'_> {
-        Author::named(&self.line.by)
+    /// Who is behind an operation that is to carry it out.
+    pub fn askers<'a>(&'a self, asked: &'a OperationRequest) -> Askers<'a> {
+        Askers::of(&self.line.by, asked)
     }
 }
 
@@ -350,7 +351,7 @@ pub(crate) async fn begin(
     let (place, mandate) = admit(shared, application).map_err(|none| Not::Refused(none.to_string()))?;
     is_for(&plan, application, &place).map_err(Not::Refused)?;
     let policy = shared.approvals(application).map_err(Not::Refused)?;
-    if let Some(who) = policy.missing(Author::named(&line.by), &line.approvals) {
+    if let Some(who) = policy.missing(Askers::of(&line.by, asked), &line.approvals) {
         return Err(Not::Refused(format!("plan {} is not carried out: it needs {who}", line.hash.short())));
     }
     let revisions = operation::revisions_of(&plan.request);

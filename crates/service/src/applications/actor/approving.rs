@@ -84,7 +84,7 @@ impl AppState {
         let plan = approval::plan_of(asked);
         let waiting =
             self.approving.waiting.as_ref().filter(|one| plan == Some(one.line.hash.to_string().as_str()));
-        let told = waiting.map(|one| (one, policy.missing(one.author(), &one.line.approvals)));
+        let told = waiting.map(|one| (one, policy.missing(one.askers(asked), &one.line.approvals)));
         let (awaited, condition) = match told {
             Some((_, None)) => return None,
             Some((one, Some(who))) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_application::approval::{Author, plan_of, waiting_plan};
+use tidegate_application::approval::{Askers, Author, plan_of, waiting_plan};
 use tidegate_application::operation;
 use tidegate_executor::effects::Mask;
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock};
@@ -132,12 +132,12 @@ impl Serving {
                 "plan {short} was carried out by operation {operation}, and a plan is carried out once; make a new plan with `tidegate app plan {key}`"
             )));
         }
-        if let Some(who) = policy.missing(Author::named(&line.by), &line.approvals) {
+        let mut asked = asked_by(&application, &plan, by);
+        if let Some(who) = policy.missing(Askers::of(&line.by, &asked), &line.approvals) {
             return Err(ServiceError::refused(format!(
                 "plan {short} of application {key} needs {who}: `tidegate app approve {key} {short}`"
             )));
         }
-        let mut asked = asked_by(&application, &plan, by);
         operation::give_reason(&mut asked, &reason);
         let plan = Some(ByPlan { hash: line.hash, allow_drift });
         let name = line.hash;

@@ -306,6 +306,27 @@ async fn a_progressive_sync_is_told_that_its_operation_waits_and_goes_on_when_it
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_approves_the_plan_of_another_does_not_have_it_carried_out_alone() {
+    let mut served = serve(Some("others")).await;
+    let mut asked = asking::sync(&application("web"), SyncWish::default());
+    asked.initiated_by.username = "ann".to_owned();
+    let (line, _) = served.serving().make_plan("web", asked).await.unwrap();
+    let carry_out = async |served: &Served, by: &str| {
+        served.serving().sync_plan(Some("web"), &line.hash, (false, by.to_owned(), String::new())).await
+    };
+    approve(&served, &line.hash, "ben").await.unwrap();
+    let refused = carry_out(&served, "ben").await.unwrap_err().to_string();
+    let both = "other than ann, who has made the plan, and ben, who asks for the sync";
+    assert!(refused.contains(both), "{refused}");
+    assert_untouched(&served);
+    // A second pair of eyes will do, and so will the author with the approval of the first.
+    approve(&served, &line.hash, "cleo").await.unwrap();
+    carry_out(&served, "ben").await.unwrap();
+    assert_eq!(ended(&served).await.0, OperationPhase::Succeeded);
+    served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_that_somebody_has_made_is_carried_out_as_it_is_and_once() {
     let mut served = Served::keeping_plans(&[("web", &manifests("web", "1", "20ms"))]).await;
     let make = async |served: &Served, by: &str| {
