@@ -88,6 +88,7 @@ fn tests() -> Vec<Test> {
         views::a_rollout_is_shown_step_by_step,
         steering::an_application_is_synced_and_deleted_after_a_question,
         steering::a_plan_that_waits_is_shown_and_approved,
+        steering::what_a_plan_changes_is_shown_and_not_what_differs_besides,
         steering::an_operation_is_held_goes_on_and_is_approved,
         steering::what_is_skipped_of_an_operation_is_not_taken_for_done,
         steering::a_rollout_is_approved_paused_and_skipped_with_a_reason,

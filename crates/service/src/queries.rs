@@ -264,6 +264,10 @@ impl Queries {
             Request::KeptPlan { name, hash } => {
                 self.serving().await?.kept_plan(Some(&name), &hash).await.map(plan_reply)
             }
+            Request::DiffPlan { name, hash } => {
+                let (objects, findings) = self.serving().await?.diff_plan(Some(&name), &hash).await?;
+                Ok(Reply::Differences { objects, findings })
+            }
             Request::PlanApplication { name, operation } => {
                 self.serving().await?.make_plan(&name, *operation).await.map(plan_reply)
             }

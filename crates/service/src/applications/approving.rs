@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tidegate_application::approval::{self, Askers, Policy};
 use tidegate_application::sources::Sources;
 use tidegate_application::{instance_name, operation};
-use tidegate_executor::effects::{self, NO_OPERATION, NotPlanned};
+use tidegate_executor::effects::{self, NO_OPERATION, NotPlanned, ObjectDifference};
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock, Targets};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{Action, Digest, IfTaken, OperationId, Plan, SyncRequest};
+use tidegate_model::{Action, Digest, IfTaken, OperationId, Plan, Severity, SyncRequest, Warning};
 use tidegate_oplog::LogError;
 use tidegate_source::Address;
 
@@ -248,6 +248,35 @@ pub(crate) async fn check(
             Err(ServiceError::refused(format!("the cluster cannot be looked at: {}", error.message)))
         }
     }
+}
+
+/// What a kept plan would change now; and what has moved since it was made, so that it is not carried out any more.
+pub(crate) async fn differences(
+    shared: &Arc<Shared>,
+    application: &Application,
+    plan: KeptPlan,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+    let place = admit(shared, application).map_err(|none| ServiceError::refused(none.to_string()))?.0;
+    is_for(&plan, application, &place).map_err(ServiceError::refused)?;
+    let unseen = |error: CallError| {
+        ServiceError::refused(format!("the cluster cannot be looked at: {}", error.message))
+    };
+    let known = recorded::inventory(shared, &plan.request).await;
+    let objects = plan.differences(place.cluster.as_ref(), known.as_ref()).await.map_err(unseen)?;
+    let asked = Asked { request: plan.request.clone(), targets: Targets::default(), place };
+    let moved = match fits(shared, &asked, plan).await {
+        Ok(()) => None,
+        Err(NotPlanned::Moved(moved)) => Some(moved.to_string()),
+        Err(NotPlanned::Call(error)) => return Err(unseen(error)),
+    };
+    let warning = |message| Warning {
+        severity: Severity::Warning,
+        code: "plan-moved".to_owned(),
+        object: None,
+        origin: None,
+        message,
+    };
+    Ok((objects, moved.map(warning).into_iter().collect()))
 }
 
 /// Whether a plan is of this application, for where that goes now.

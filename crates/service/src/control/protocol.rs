@@ -235,6 +235,13 @@ pub enum Request {
         /// Its hash, or the beginning of it.
         hash: String,
     },
+    /// What a kept plan would change now.
+    DiffPlan {
+        /// The name of its application, or `NAMESPACE/NAME`.
+        name: String,
+        /// Its hash, or the beginning of it.
+        hash: String,
+    },
     /// That a sync of an application be planned, and the plan kept.
     PlanApplication {
         /// Its name, or `NAMESPACE/NAME`.
@@ -383,7 +390,7 @@ pub enum Reply {
         /// What cannot be read and belongs to none.
         problems: Vec<String>,
     },
-    /// To [`Request::DiffApplication`].
+    /// To [`Request::DiffApplication`] and [`Request::DiffPlan`].
     Differences {
         /// In the order of a sync; values of Secrets are masked.
         objects: Vec<ObjectDifference>,

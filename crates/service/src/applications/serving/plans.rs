@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tidegate_application::approval::{Askers, Author, plan_of, waiting_plan};
 use tidegate_application::operation;
-use tidegate_executor::effects::Mask;
+use tidegate_executor::effects::{Mask, ObjectDifference};
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
-use tidegate_model::{Plan, PlanApproval};
+use tidegate_model::{Plan, PlanApproval, Warning};
 
 use super::Serving;
 use crate::applications::approving::{self, with_plans};
@@ -31,6 +31,24 @@ impl Serving {
     pub async fn kept_plan(&self, text: Option<&str>, hash: &str) -> Result<(PlanLine, Plan), ServiceError> {
         let (line, plan) = self.find_plan(text, hash).await?;
         Ok((self.plan_line(&line), without_secrets(plan)))
+    }
+
+    /// What a kept plan would change, were it carried out now, and what has moved since it was made: of the application that is
+    /// meant, if one is.
+    pub async fn diff_plan(
+        &self,
+        text: Option<&str>,
+        hash: &str,
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        let (line, plan) = self.find_plan(text, hash).await?;
+        if let Some(operation) = line.operation {
+            return Err(ServiceError::refused(format!(
+                "plan {} was carried out by operation {operation}, and what it has changed does not differ any more; `tidegate ops show {operation}` says what was done",
+                line.hash.short()
+            )));
+        }
+        let application = self.of_plan(&line)?;
+        approving::differences(&self.shared, &application, plan).await
     }
 
     /// Plans a sync of the application that is meant, and keeps the plan. Nothing is written to its cluster.
