@@ -75,7 +75,8 @@ fn results(bench: &Bench) -> Vec<String> {
         .collect()
 }
 
-const REASON: [&str; 2] = ["--reason", "it is in the way"];
+/// It is recorded as one line.
+const REASON: [&str; 2] = ["--reason", " it is\nin the way\n"];
 
 fn ops<'a>(rest: &[&'a str]) -> Vec<&'a str> {
     [&["ops"], rest, &REASON].concat()

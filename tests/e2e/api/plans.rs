@@ -187,6 +187,38 @@ fn what_a_plan_changes_is_told_and_not_what_differs_besides() {
 }
 
 #[test]
+fn a_reason_is_recorded_as_one_line_of_bounded_length() {
+    let fleet = Fleet::new();
+    fleet.replace(
+        "frontend.yaml",
+        "  name: frontend\n",
+        "  name: frontend\n  annotations: {tidegate.dev/approval: required}\n",
+    );
+    fleet.replace("frontend.yaml", "    automated:\n      prune: true\n      selfHeal: true\n", "");
+    let api = Api::serve(&fleet);
+    // They make the namespace: a plan that was made before would not fit any more.
+    fleet.wait(&["backend", "database"]);
+    let long = format!(" so\nit {}\n", "is".repeat(100_000));
+    let recorded = |said: &Value| {
+        let said = said.as_str().unwrap().to_owned();
+        assert!(said.starts_with("so it is") && said.chars().count() == 1024, "{said:.60}");
+    };
+    api.post("/api/v1/applications/argocd/frontend/sync", &json!({"reason": long}));
+    let line = || api.get("/api/v1/applications?name=frontend")["items"][0].clone();
+    let mut lines = std::iter::repeat_with(line).take(3000);
+    let waits = lines.find(|line| line["plan"].is_string()).expect("no plan waits");
+    recorded(&waits["operation"]["reason"]);
+    let hash = waits["plan"].as_str().unwrap();
+    let approved = api.post(&format!("/api/v1/plans/{hash}/approve"), &json!({"reason": long}));
+    recorded(&approved["approvals"][0]["reason"]);
+    fleet.wait(&["frontend"]);
+    recorded(&api.get("/api/v1/operations?application=frontend&limit=1")["items"][0]["reason"]);
+    let whole = api.get("/api/v1/applications").to_string();
+    assert!(whole.len() < 20_000, "{}", whole.len());
+    Fleet::end(api.serving);
+}
+
+#[test]
 fn a_plan_is_made_here_and_elsewhere_and_carried_out_as_it_is() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);

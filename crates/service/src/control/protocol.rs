@@ -6,7 +6,9 @@ use tidegate_executor::Output;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
-use tidegate_model::{Cascade, OperationId, Override, Plan, ResourceSelector, StreamId, Warning};
+use tidegate_model::{
+    Cascade, OperationId, Override, Plan, ResourceSelector, StreamId, Warning, reason_line,
+};
 
 use crate::documents::deletion::DeletionPlan;
 use crate::documents::runs::{Run, RunLine};
@@ -355,6 +357,20 @@ pub enum Wish {
         /// Why; may be empty only where something is tried again.
         reason: String,
     },
+}
+
+impl Wish {
+    /// The same, with its reason as it is recorded.
+    pub(crate) fn with_reason_line(mut self) -> Self {
+        let (Self::Terminate { reason }
+        | Self::Pause { reason }
+        | Self::Unpause { reason }
+        | Self::Confirm { reason }
+        | Self::Approve { reason, .. }
+        | Self::Override { reason, .. }) = &mut self;
+        *reason = reason_line(reason);
+        self
+    }
 }
 
 /// What is answered.

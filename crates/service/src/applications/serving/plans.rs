@@ -7,7 +7,7 @@ use tidegate_application::operation;
 use tidegate_executor::effects::{Mask, ObjectDifference};
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
-use tidegate_model::{Plan, PlanApproval, Warning};
+use tidegate_model::{Plan, PlanApproval, Warning, reason_line};
 
 use super::Serving;
 use crate::applications::approving::{self, with_plans};
@@ -87,7 +87,7 @@ impl Serving {
             drop(self.supervisor.send_message(SupervisorMessage::Doubt { key }));
             return Err(moved);
         }
-        let given = PlanApproval { by, reason, at: SystemClock.now() };
+        let given = PlanApproval { by, reason: reason_line(&reason), at: SystemClock.now() };
         let hash = line.hash;
         self.request(|reply| SupervisorMessage::Approve { key, hash, given, reply }).await?;
         let (_, line) = approving::kept(&self.shared, hash).await?;
