@@ -110,6 +110,12 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
     let message =
         "skipped: hook Job default/migrate, ConfigMap default/later; marked as done: Deployment default/api";
     assert!(ended.out.contains(message), "{}", ended.out);
+    let shown = bench.run(&["ops", "show", "shop"]).expect_code(0).out;
+    for table in [&ended.out, &shown] {
+        let line = table.lines().find(|line| line.contains("default/migrate") && line.contains("PreSync"));
+        let line = line.unwrap();
+        assert!(line.contains("hook Skipped") && !line.contains("Succeeded"), "{line}");
+    }
     assert_eq!(
         decisions(&bench),
         [
