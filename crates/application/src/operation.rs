@@ -359,9 +359,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// An operation that somebody ended before it began.
+    /// An operation that somebody ended before it began: who, and why, as [`Wisher::text`] has both.
     pub fn terminated(by: &str, now: Timestamp) -> Self {
-        let message = format!("Operation terminated by {by} before it began");
+        let Wisher { by, reason } = Wisher::read(by);
+        let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let message = format!("Operation terminated by {by} before it began{why}");
         Self { phase: OperationPhase::Failed, ..Self::refused(message, now) }
     }
 

@@ -222,6 +222,7 @@ impl Serving {
         let missing = || policy.as_ref()?.missing(Author::named(&line.by), &line.approvals);
         let state = match line.operation {
             Some(_) => PlanState::Taken,
+            None if line.is_by_itself && line.is_withdrawn => PlanState::Withdrawn,
             None if waiting == Some(hash.as_str()) => PlanState::Waiting,
             // All is approved that has to be, and its operation is about to begin.
             None if asked == Some(hash.as_str()) && missing().is_none() => PlanState::Taken,

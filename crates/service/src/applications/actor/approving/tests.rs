@@ -246,14 +246,12 @@ async fn an_end_by_hand_takes_the_plan_back_and_a_dry_run_needs_none() {
     let mut served = serve(None).await;
     ask(&served, "ann").await.unwrap();
     let hash = waits(&served, "").await;
-    served.serving().terminate("web", "ben".to_owned(), String::new()).await.unwrap();
-    let (phase, message) = ended(&served).await;
-    assert_eq!(
-        (phase, message.contains("terminated by ben before it began")),
-        (OperationPhase::Failed, true)
-    );
+    served.serving().terminate("web", "ben".to_owned(), "no thanks".to_owned()).await.unwrap();
     let (line, _) = served.serving().kept_plan(None, &hash).await.unwrap();
-    assert_eq!(line.state, PlanState::Replaced);
+    assert_eq!(line.state, PlanState::Withdrawn, "there is no newer one");
+    let (phase, message) = ended(&served).await;
+    let told = "Operation terminated by ben before it began: no thanks";
+    assert_eq!((phase, message.as_str()), (OperationPhase::Failed, told));
     let asked = asking::sync(&application("web"), SyncWish { dry_run: true, ..SyncWish::default() });
     served.serving().sync("web", asked).await.unwrap();
     let over = served.until("web", |one, _| {
