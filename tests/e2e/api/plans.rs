@@ -80,6 +80,10 @@ fn a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation
         403,
         "ann may not approve it: it needs an approval by cleo or dan",
     );
+    // What to do about it is no matter of roles.
+    let advice = |token| approve(&api, &first, token).json(403)["next"].as_str().unwrap().to_owned();
+    assert!(advice(OPERATOR).contains("whom the message names"), "{}", advice(OPERATOR));
+    assert!(advice(READER).contains("of the role that is named"), "{}", advice(READER));
     assert_says(&approve(&api, "0123456789abcdef", OTHER), 404, "there is no plan");
     assert_says(&approve(&api, &first[..5], OTHER), 404, "the first 6 may be enough");
     fleet.replace("repo/backend/secret.yaml", "name: login", "name: entry");
@@ -228,11 +232,12 @@ fn a_plan_is_made_here_and_elsewhere_and_carried_out_as_it_is() {
         403,
         "operator",
     );
-    assert_says(
-        &api.ask("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"nobody\"}"),
-        409,
-        "there is no application nobody",
-    );
+    for unknown in [
+        api.ask("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"nobody\"}"),
+        api.ask("GET", "/api/v1/plans?application=nobody", READER, ""),
+    ] {
+        assert_says(&unknown, 404, "there is no application \\\"nobody\\\"");
+    }
     let made = api
         .ask("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"argocd/frontend\", \"prune\": true}")
         .json(201);

@@ -77,7 +77,9 @@ async fn list(call: Call<ListQuery>) -> Result<Page<PlanLine>, Problem> {
     let limit = pages::limit(limit)?;
     let of = ("plans", &application);
     let after: Option<Place> = page.as_deref().map(|word| pages::place(&of, word)).transpose()?;
-    let mut items = call.site.queries()?.serving().await?.plans(application.as_deref()).await?;
+    let serving = call.site.queries()?.serving().await?;
+    application.as_deref().map_or(Ok(()), |application| known(&serving, application))?;
+    let mut items = serving.plans(application.as_deref()).await?;
     let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
     items.sort_by_cached_key(place);
     items.retain(|one| after.as_ref().is_none_or(|after| place(one) > *after));
@@ -93,6 +95,13 @@ fn document(status: StatusCode, (line, plan): &(PlanLine, Plan)) -> Answer {
 
 async fn serving<Q, B>(call: &Call<Q, B>) -> Result<Serving, Problem> {
     Ok(call.site.queries()?.serving().await?)
+}
+
+/// That there is an application which is meant.
+fn known(serving: &Serving, application: &str) -> Result<(), Problem> {
+    let is_there = !serving.find(Some(application)).applications.is_empty();
+    let none = || Problem::new(Code::NotFound, format!("there is no application {application:?}"));
+    is_there.then_some(()).ok_or_else(none)
 }
 
 async fn get(call: Call) -> Answer {
@@ -144,6 +153,7 @@ struct MakeBody {
 async fn make(call: Call<Nothing, MakeBody>) -> Answer {
     let MakeBody { application, revision, prune, resources } = &call.body;
     let serving = serving(&call).await?;
+    known(&serving, application)?;
     let found = serving.only(application)?;
     let resources = resources.iter().map(|one| operation::resource(&ResourceSelector::from(one)));
     let wish = SyncWish {
