@@ -89,6 +89,9 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
     sync.await_line("hook Job default/migrate");
     bench.run(&["ops", "skip", "shop", "--task", "Job/migrate"]).expect_code(2);
     bench.run(&ops(&["skip", "shop", "--task", "Job"])).expect_code(2);
+    let neither = bench.run(&ops(&["skip", "shop"])).expect_code(2);
+    assert!(neither.err.contains("--task") && neither.err.contains("--wave"), "{}", neither.err);
+    bench.run(&ops(&["skip", "shop", "--task", "Job/migrate", "--wave", "1"])).expect_code(2);
     let unknown = bench.run(&ops(&["skip", "shop", "--task", "Job/none"])).expect_code(4);
     assert!(unknown.err.contains("the plan has no Job/none"), "{}", unknown.err);
     let running = bench.run(&ops(&["retry-task", "shop", "--task", "Job/migrate"])).expect_code(4);
