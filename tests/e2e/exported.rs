@@ -101,6 +101,9 @@ fn texts_of_others_are_texts_in_the_file_and_secrets_are_masked() {
     bench.write("hostile.yaml", hostile());
     bench.run(&["sync", "hostile.yaml", "--app", "a<b>", "--sim"]).expect_code(1);
     let id = bench.newest();
+    // What has failed is not done.
+    let wave = bench.json(&["ops", "show", &id, "-o", "json"])["waves"][0].clone();
+    assert_eq!((&wave["state"], &wave["tasks"], &wave["done"]), (&json!("Failed"), &json!(1), &json!(0)));
     let page = bench.run(&["ops", "export", &id, "--format", "html"]).expect_code(0).out;
     let document = bench.run(&["ops", "export", &id]).expect_code(0).out;
     for text in [&page, &document] {
