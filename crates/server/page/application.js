@@ -289,7 +289,7 @@ function historyOf({ resource, line }, path) {
     h("h2", { id: "history" }, "History"),
     line && line.policy !== "manual" && entries.length > 1 ? h("p.quiet", null, "It is synced by itself, so it cannot go back: it would be synced to its newest revision again.") : null,
     entries.length === 0 ? h("p.empty", null, "There is none.")
-      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "History" }, h("table", null,
+      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "History as a table" }, h("table", null,
         h("thead", null, h("tr", null, ["Number", "Deployed", "Revision", "By", ""].map((one) => h("th", { scope: "col" }, one || h("span.unseen", null, "What can be done"))))),
         h("tbody", null, entries.map((entry, index) => h("tr", { "data-key": entry.id },
           h("td", null, String(entry.id)), h("td", null, time(entry.deployedAt)),

@@ -34,7 +34,7 @@ export function showOperation(main, id) {
   const table = h("details", null, h("summary", null, "The timeline as a table"), h("div"));
   const left = h("p.quiet");
   const timeline = h("section", { "aria-labelledby": "timeline" }, h("div.title", null, h("h2", { id: "timeline" }, "Timeline"),
-    saveButton("the timeline", `operation-${id}`, () => drawTimeline(story, KEPT_WIDTH, Date.now()).picture)), legend(), picture, left, table);
+    saveButton("the timeline", `operation-${id}`, () => drawTimeline(story, KEPT_WIDTH, Date.now(), titleOf(operation)).picture)), legend(), picture, left, table);
   const log = h("section", { "aria-labelledby": "facts" });
   const results = h("section", { "aria-labelledby": "results" });
   const written = h("section");
@@ -231,7 +231,7 @@ function resultsOf(operation, story, most, more) {
   return [
     h("h2", { id: "results" }, "Objects"),
     operation.resources.length === 0 ? h("p.empty", null, "Nothing was written yet.")
-      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Objects" }, h("table", null,
+      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Objects as a table" }, h("table", null,
         h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", null, operation.resources.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
           h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, one.status ?? "–"),
@@ -253,7 +253,7 @@ function logOf(facts, listed, more) {
   const shown = facts.slice(-listed).reverse();
   return [
     h("h2", { id: "facts" }, "What was recorded"),
-    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "What was recorded" }, h("table.facts", null,
+    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "What was recorded, as a table" }, h("table.facts", null,
       h("thead", null, h("tr", null, ["Number", "Time", "What"].map((one) => h("th", { scope: "col" }, one)))),
       h("tbody", null, shown.map((fact) => h("tr", { "data-key": fact.sequence }, h("td", null, String(fact.sequence)),
         h("td", null, fact.at ? h("time", { datetime: fact.at, title: fact.at }, clock(fact.at)) : ""), h("td.words", null, fact.text)))))),
