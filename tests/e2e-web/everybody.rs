@@ -206,7 +206,10 @@ pub fn axe_finds_nothing_serious() {
             "axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
                .then((told) => done(told.violations.map((one) => ({id: one.id, impact: one.impact, nodes: one.nodes.slice(0, 3).map((node) => node.html)}))))",
         );
-        let is_bad = |one: &&Value| one["impact"] == "serious" || one["impact"] == "critical";
+        // Two places of one name are not told apart by whoever goes from one to the next.
+        let is_bad = |one: &&Value| {
+            one["impact"] == "serious" || one["impact"] == "critical" || one["id"] == "landmark-unique"
+        };
         let bad: Vec<&Value> = found.as_array().unwrap().iter().filter(is_bad).collect();
         assert!(bad.is_empty(), "{view}: {bad:#?}");
     };

@@ -83,11 +83,13 @@ fn tests() -> Vec<Test> {
         views::a_line_that_differs_in_a_long_text_is_found,
         views::an_operation_is_watched_and_read_afterwards,
         views::a_failed_operation_shows_its_attempts_and_waits,
+        views::what_has_failed_or_was_not_begun_is_said_as_that,
         records::operations_are_found_by_who_when_and_what_and_passed_on_as_a_file,
         records::what_was_compacted_says_what_is_left_of_it,
         views::a_rollout_is_shown_step_by_step,
         steering::an_application_is_synced_and_deleted_after_a_question,
         steering::a_plan_that_waits_is_shown_and_approved,
+        steering::what_a_plan_changes_is_shown_and_not_what_differs_besides,
         steering::an_operation_is_held_goes_on_and_is_approved,
         steering::what_is_skipped_of_an_operation_is_not_taken_for_done,
         steering::a_rollout_is_approved_paused_and_skipped_with_a_reason,
@@ -101,6 +103,7 @@ fn tests() -> Vec<Test> {
         hostile::texts_of_others_are_texts,
         hostile::what_a_hook_writes_is_text_and_shown_while_it_runs,
         many::thousands_of_rows_are_fetched_as_they_are_seen,
+        many::where_as_many_listen_as_may_the_page_says_so_and_reads_its_lists_again,
     ]
     .to_vec()
 }

@@ -123,6 +123,7 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     browser.await_text("Waits for an approval");
     browser.until("document.querySelector('details[open]').textContent.includes('ConfigMap fleet/more')");
     browser.await_text("for ann (a hotfix)");
+    browser.until("document.querySelector('[aria-label=\"The plan that waits for an approval\"] details.differs summary').textContent.includes('ConfigMap fleet/more')");
     browser.press("Approve…");
     browser.until(&format!(
         "{DIALOG}.textContent.includes('Plan {} of argocd/backend is carried out on in-cluster: ')",
@@ -149,6 +150,51 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     browser.until(&format!("{terms}.includes('Asked for byann') && {terms}.includes('Whya hotfix')"));
     browser.until(&format!("{terms}.includes('Plan{} made ')", &hash[..12]));
     browser.until(&format!("{terms}.includes('Approved byann: looked at it')"));
+    browser.is_clean();
+    service.end();
+}
+
+pub fn what_a_plan_changes_is_shown_and_not_what_differs_besides() {
+    let bench = folder(&NO_SET);
+    let file = bench.path().join("fleet/frontend.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let annotated = "  name: frontend\n  annotations: {tidegate.dev/approval: required}\n";
+    let automated = "    automated:\n      prune: true\n      selfHeal: true\n";
+    assert!(text.contains(automated), "{text}");
+    std::fs::write(&file, text.replacen("  name: frontend\n", annotated, 1).replace(automated, "")).unwrap();
+    let service = Service::in_folder(bench);
+    // They make the namespace: a plan that was made before would not fit any more.
+    service.wait(&["backend", "database"]);
+    let revision = || {
+        service.bench.run(&["app", "refresh", "frontend"]).expect_code(0);
+        let resource = service.get("/api/v1/applications/argocd/frontend");
+        resource["status"]["sync"]["revision"].as_str().map(str::to_owned)
+    };
+    let first = std::iter::repeat_with(revision).take(3000).flatten().next().unwrap();
+    let manifest = service.bench.path().join("fleet/repo/frontend/frontend.yaml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replace("frontend:1.0", "frontend:2.0")).unwrap();
+    service.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    let second = std::iter::repeat_with(revision).take(3000).flatten().find(|found| *found != first).unwrap();
+    service.post("/api/v1/applications/argocd/frontend/sync", &json!({"revision": first}));
+    service
+        .until("/api/v1/applications?name=frontend&limit=1", |found| found["items"][0]["plan"].is_string());
+    let mut browser = service.browser(OPERATOR);
+    browser.open("/applications/argocd/frontend");
+    let title = format!("What differs from revision {}", &second[..7]);
+    browser.until(&format!("document.getElementById('differs').textContent === '{title}'"));
+    let changes =
+        "document.querySelector('[aria-label=\"The plan that waits for an approval\"]').textContent";
+    browser.until(&format!(
+        "{changes}.includes('fleet/frontend:1.0') && !{changes}.includes('fleet/frontend:2.0')"
+    ));
+    browser.until(
+        "document.querySelector('[aria-labelledby=differs]').textContent.includes('fleet/frontend:2.0')",
+    );
+    // When it is carried out, what differs is that again.
+    browser.press("Approve…");
+    browser.press("confirm");
+    browser.until("document.getElementById('differs').textContent === 'What differs'");
     browser.is_clean();
     service.end();
 }
@@ -366,7 +412,7 @@ pub fn a_set_is_deleted_in_its_order() {
     // What was shown last says how all has ended, and nobody asks for what is gone.
     browser.until("[...document.querySelectorAll('.tile .badge')].every((one) => one.textContent === '✓Gone') && document.querySelectorAll('.tile').length === 12");
     browser.until(
-        "[...document.querySelectorAll('.step h3 .badge')].every((one) => ['✓Passed', '○Empty'].includes(one.textContent))",
+        "[...document.querySelectorAll('.step h3')].map((one) => one.textContent).join() === 'Step 3 ✓Passed,Step 2 ✓Passed,Step 1 ✓Passed'",
     );
     browser
         .until("!document.querySelector('.step[aria-current]') && !document.querySelector('.tile button')");

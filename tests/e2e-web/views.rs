@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::service::{Different, OPERATOR, READER, Service, folder};
 
@@ -212,6 +212,17 @@ pub fn an_operation_is_watched_and_read_afterwards() {
         timeline.contains("ann approves wave 3: seen") && timeline.contains("Sync, wave 1"),
         "{timeline}"
     );
+    // It says by itself what it is of, and when that was, in the zone of the reader.
+    let began = service.get(&format!("/api/v1/operations/{id}"))["startedAt"].clone();
+    let parts = browser.run(&format!(
+        "return new Intl.DateTimeFormat(undefined, {{year: 'numeric', timeZoneName: 'short'}}).formatToParts(new Date({began})).map((one) => one.value)",
+    ));
+    let is_there = |part: &Value| timeline.contains(part.as_str().unwrap());
+    assert!(parts.as_array().unwrap().iter().all(is_there), "{parts}: {timeline}");
+    assert!(
+        timeline.contains(">Operation of backend</text>") && !timeline.contains("The table below"),
+        "{timeline}"
+    );
     browser.is_clean();
     service.end();
 }
@@ -264,6 +275,51 @@ pub fn a_failed_operation_shows_its_attempts_and_waits() {
     let exported = service.get(&format!("/api/v1/operations/{id}/export"));
     assert_eq!(exported["logs"][0]["attempt"], 1, "{:#}", exported["logs"]);
     assert!(exported["logs"][0]["text"].as_str().unwrap().contains("the schema is locked"));
+    browser.is_clean();
+    service.end();
+}
+
+const NOWHERE: &str = "apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: nowhere}
+spec:
+  generators:
+    - git: {repoURL: ./nowhere, revision: main, directories: [{path: '*'}]}
+  strategy:
+    type: RollingSync
+    rollingSync: {steps: [{matchExpressions: [{key: env, operator: In, values: [dev]}]}]}
+  template:
+    metadata: {name: 'none-{{path.basename}}', labels: {env: dev}}
+    spec:
+      project: default
+      source: {repoURL: ./nowhere, targetRevision: main, path: '{{path}}'}
+      destination: {name: in-cluster, namespace: none}
+";
+
+pub fn what_has_failed_or_was_not_begun_is_said_as_that() {
+    let bench = folder(&NO_SET);
+    bench.write("fleet/nowhere.yaml", NOWHERE);
+    let failing = FLAKY.replace("sim.tidegate.dev/fail-times: \"1\"", "sim.tidegate.dev/outcome: fail");
+    bench.write(
+        "fleet/repo/frontend/flaky.yaml",
+        failing.replace("spec:\n  template", "spec:\n  backoffLimit: 0\n  template"),
+    );
+    bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    let service = Service::in_folder(bench);
+    let id = service.newest("frontend");
+    service.until(&format!("/api/v1/operations/{id}"), |one| !one["finishedAt"].is_null());
+    let mut browser = service.browser(READER);
+    browser.open(&format!("/operations/{id}"));
+    // Nothing of the wave is done.
+    let wave = "document.querySelector('.wave')";
+    browser.until(&format!("{wave}.querySelector('.badge').textContent === '✕Failed' && {wave}.querySelector('small').textContent === '0 of 1 done, 1 failed'"));
+    browser.until(&format!("{wave}.querySelector('.done.bad').style.height === '100%' && {wave}.querySelector('.done.good').style.height === '0%'"));
+    assert!(browser.saved("save the waves").contains("0 of 1 done, 1 failed"));
+    // A progressive sync that could not begin is one all the same.
+    browser.open("/applicationsets/argocd/nowhere");
+    browser.await_text("no rollout was begun yet");
+    browser
+        .until("!document.querySelector('#main > div').textContent.includes('there is no progressive sync')");
     browser.is_clean();
     service.end();
 }

@@ -282,7 +282,10 @@ fn an_earlier_sync_is_gone_back_to() {
     assert_eq!(listed[0]["reason"], Value::Null, "nobody said why");
     let found = fleet.get("frontend");
     let info = &found["status"]["operationState"]["operation"]["info"];
-    assert!(info.as_array().unwrap().contains(&json!({"name": "Reason", "value": why})), "{info}");
+    assert!(
+        info.as_array().unwrap().contains(&json!({"name": "Reason", "value": "it greets nobody"})),
+        "{info}"
+    );
     let history = found["status"]["history"].as_array().unwrap().clone();
     assert_eq!((history.len(), &history[2]["revision"]), (3, &first));
     assert_eq!(found["status"]["sync"]["status"], "OutOfSync");

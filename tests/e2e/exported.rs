@@ -82,6 +82,10 @@ fn an_operation_is_written_to_a_file_that_has_all_of_it() {
     ] {
         assert!(page.contains(part), "{part}");
     }
+    // A line is standard output, as elsewhere.
+    let printed = bench.run(&["ops", "export", &id, "-o", "-"]).expect_code(0);
+    assert_eq!(serde_json::from_str::<Value>(&printed.out).unwrap()["operation"]["id"], id);
+    assert!(!bench.path().join("-").exists());
     // As it is asked for, whatever the file is called; and one that is there is replaced.
     bench.run(&["ops", "export", &id, "--format", "json", "-o", "fast.html"]).expect_code(0);
     let replaced = fs::read(bench.path().join("fast.html")).unwrap();
@@ -97,6 +101,9 @@ fn texts_of_others_are_texts_in_the_file_and_secrets_are_masked() {
     bench.write("hostile.yaml", hostile());
     bench.run(&["sync", "hostile.yaml", "--app", "a<b>", "--sim"]).expect_code(1);
     let id = bench.newest();
+    // What has failed is not done.
+    let wave = bench.json(&["ops", "show", &id, "-o", "json"])["waves"][0].clone();
+    assert_eq!((&wave["state"], &wave["tasks"], &wave["done"]), (&json!("Failed"), &json!(1), &json!(0)));
     let page = bench.run(&["ops", "export", &id, "--format", "html"]).expect_code(0).out;
     let document = bench.run(&["ops", "export", &id]).expect_code(0).out;
     for text in [&page, &document] {
@@ -170,7 +177,9 @@ fn a_list_is_narrowed_by_application_result_time_revision_and_person() {
     }
     let none = bench.run(&["ops", "list", "--by", "nobody"]).expect_code(0);
     assert!(none.err.contains("no operations like that"), "{}", none.err);
-    assert_eq!(bench.run(&["ops", "list", "--since", "yesterday"]).code(), 2);
+    for wrong in [["--since", "yesterday"], ["--limit", "0"]] {
+        bench.run(&[&["ops", "list"][..], &wrong].concat()).expect_code(2);
+    }
 }
 
 #[test]

@@ -75,7 +75,8 @@ fn results(bench: &Bench) -> Vec<String> {
         .collect()
 }
 
-const REASON: [&str; 2] = ["--reason", "it is in the way"];
+/// It is recorded as one line.
+const REASON: [&str; 2] = ["--reason", " it is\nin the way\n"];
 
 fn ops<'a>(rest: &[&'a str]) -> Vec<&'a str> {
     [&["ops"], rest, &REASON].concat()
@@ -88,6 +89,9 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
     sync.await_line("hook Job default/migrate");
     bench.run(&["ops", "skip", "shop", "--task", "Job/migrate"]).expect_code(2);
     bench.run(&ops(&["skip", "shop", "--task", "Job"])).expect_code(2);
+    let neither = bench.run(&ops(&["skip", "shop"])).expect_code(2);
+    assert!(neither.err.contains("--task") && neither.err.contains("--wave"), "{}", neither.err);
+    bench.run(&ops(&["skip", "shop", "--task", "Job/migrate", "--wave", "1"])).expect_code(2);
     let unknown = bench.run(&ops(&["skip", "shop", "--task", "Job/none"])).expect_code(4);
     assert!(unknown.err.contains("the plan has no Job/none"), "{}", unknown.err);
     let running = bench.run(&ops(&["retry-task", "shop", "--task", "Job/migrate"])).expect_code(4);
@@ -109,6 +113,12 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
     let message =
         "skipped: hook Job default/migrate, ConfigMap default/later; marked as done: Deployment default/api";
     assert!(ended.out.contains(message), "{}", ended.out);
+    let shown = bench.run(&["ops", "show", "shop"]).expect_code(0).out;
+    for table in [&ended.out, &shown] {
+        let line = table.lines().find(|line| line.contains("default/migrate") && line.contains("PreSync"));
+        let line = line.unwrap();
+        assert!(line.contains("hook Skipped") && !line.contains("Succeeded"), "{line}");
+    }
     assert_eq!(
         decisions(&bench),
         [

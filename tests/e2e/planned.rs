@@ -22,6 +22,8 @@ fn kept(bench: &Bench, manifests: &str) -> String {
     let plan: Value = serde_json::from_slice(&fs::read(bench.path().join("one.plan")).unwrap()).unwrap();
     let hash = plan["hash"].as_str().unwrap().to_owned();
     assert!(ran.err.contains(&format!("plan {hash} (")), "{}", ran.err);
+    // What is suggested reaches the cluster that it was made for.
+    assert!(ran.err.contains("`tidegate sync --plan one.plan --sim"), "{}", ran.err);
     hash
 }
 
@@ -88,13 +90,16 @@ fn a_plan_is_found_by_its_hash_in_the_state_directory_and_sealed_there() {
     assert!(!holding(&bench.path().join("state/plans"), &hash[..12]).is_empty());
     assert_eq!(holding(&bench.state(), SECRET), Vec::<String>::new(), "sealed");
     for (wrong, words) in [
-        ("0123456789", "no plan 0123456789 is kept"),
-        (&hash[..5], "cannot read"),
-        ("nothing.plan", "cannot read"),
+        ("0123456789", "there is no plan 0123456789: none like that is kept in "),
+        (&hash[..5], "at least the first 6 digits of its hash"),
+        ("nothing.plan", "there is no file nothing.plan; "),
     ] {
-        let ran = bench.run(&["sync", "--plan", wrong, "--sim"]);
-        assert!(ran.code() != 0 && ran.err.contains(words), "{wrong}: {}", ran.err);
+        let ran = bench.run(&["sync", "--plan", wrong, "--sim"]).expect_code(2);
+        assert!(ran.err.contains(words), "{wrong}: {}", ran.err);
     }
+    // The file that is there is the one that is meant, whatever its name.
+    fs::copy(&file, bench.path().join(&hash[..5])).unwrap();
+    bench.run(&["sync", "--plan", &hash[..5], "--sim", "--dry-run"]).expect_code(0);
     fs::remove_file(file).unwrap();
     bench.run(&["sync", "--plan", &hash[..8], "--sim"]).expect_code(0);
     assert_eq!(bench.writes().iter().filter(|entry| entry["code"] == 201).count(), 2);

@@ -83,7 +83,7 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     // Nobody is at work, and the log is read.
     assert_eq!(shops.runs().len(), 1);
     shops.again(&[]);
-    shops.run_as("ann", &["skip", "shops", "--app", "prod-cart", "--reason", "moved"]).expect_code(0);
+    shops.run_as("ann", &["skip", "shops", "--app", "prod-cart", "--reason", " moved\n"]).expect_code(0);
     shops.run_as("ann", &["approve", "shops", "--step", "3"]).expect_code(0);
     shops.until(has_ended);
     let [line] = &shops.runs()[..] else { panic!("{:#?}", shops.runs()) };

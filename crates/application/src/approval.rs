@@ -72,6 +72,52 @@ impl<'a> Author<'a> {
     }
 }
 
+/// Who is behind a sync: who has asked for its plan, and who asks that this be carried out. Mostly that is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Askers<'a> {
+    author: Author<'a>,
+    asker: Author<'a>,
+}
+
+impl<'a> From<Author<'a>> for Askers<'a> {
+    fn from(author: Author<'a>) -> Self {
+        Self { author, asker: author }
+    }
+}
+
+impl<'a> Askers<'a> {
+    /// Who has asked for a plan, by what is kept of that, and who for the operation that carries it out.
+    pub fn of(author: &'a str, asked: &'a OperationRequest) -> Self {
+        Self { author: Author::named(author), asker: Author::named(author_of(asked)) }
+    }
+
+    /// Whether somebody is none of them; nobody is where one of them is not known.
+    fn are_others(self, by: &str) -> bool {
+        [self.author, self.asker].into_iter().all(|one| match one {
+            Author::Nobody => true,
+            Author::Unknown => false,
+            Author::Person(name) => name != by,
+        })
+    }
+
+    /// Who may not approve where others have to.
+    fn excluded(self) -> String {
+        let Self { author, asker } = self;
+        match (author, asker) {
+            (Author::Unknown, _) | (_, Author::Unknown) => {
+                " other than who has asked for the sync, which the request does not say: end it, and ask again by `tidegate app sync`".to_owned()
+            }
+            (Author::Person(author), Author::Person(asker)) if author != asker => {
+                format!(" other than {author}, who has made the plan, and {asker}, who asks for the sync")
+            }
+            (Author::Person(name), _) | (_, Author::Person(name)) => {
+                format!(" other than {name}, who has asked for the sync")
+            }
+            (Author::Nobody, Author::Nobody) => String::new(),
+        }
+    }
+}
+
 /// Who has asked for an operation, as it is kept with its plan. Nobody's name is the words for nobody.
 pub fn author_of(asked: &OperationRequest) -> &str {
     match asked.initiated_by.username.as_str() {
@@ -120,18 +166,13 @@ impl Rule {
         Some((Self { of, names, others, is_wrong }, problem))
     }
 
-    fn allows(&self, author: Author<'_>, by: &str) -> bool {
+    fn allows(&self, askers: Askers<'_>, by: &str) -> bool {
         let is_named = self.names.is_empty() || self.names.contains(by);
-        let is_other = match author {
-            Author::Nobody => true,
-            Author::Unknown => false,
-            Author::Person(name) => name != by,
-        };
-        !self.is_wrong && is_named && (!self.others || is_other)
+        !self.is_wrong && is_named && (!self.others || askers.are_others(by))
     }
 
     /// Whose approval is asked for.
-    fn words(&self, author: Author<'_>) -> String {
+    fn words(&self, askers: Askers<'_>) -> String {
         let Self { of, names, others, is_wrong } = self;
         if *is_wrong {
             return format!("an approval that nobody may give: {APPROVERS} of {of} names nobody");
@@ -142,13 +183,7 @@ impl Rule {
             [one] => (*one).to_owned(),
             [all @ .., last] => format!("{} or {last}", all.join(", ")),
         };
-        let but = match author {
-            Author::Person(name) if *others => format!(" other than {name}, who has asked for the sync"),
-            Author::Unknown if *others => {
-                " other than who has asked for the sync, which the request does not say: end it, and ask again by `tidegate app sync`".to_owned()
-            }
-            _ => String::new(),
-        };
+        let but = if *others { askers.excluded() } else { String::new() };
         format!("an approval by {who}{but} (says {of})")
     }
 }
@@ -197,25 +232,26 @@ impl Policy {
     }
 
     /// Whether all is approved that has to be.
-    pub fn is_met(&self, author: Author<'_>, approvals: &[PlanApproval]) -> bool {
-        !self.is_required || (!approvals.is_empty() && self.open(author, approvals).next().is_none())
+    pub fn is_met<'a>(&self, askers: impl Into<Askers<'a>>, approvals: &[PlanApproval]) -> bool {
+        !self.is_required || (!approvals.is_empty() && self.open(askers.into(), approvals).next().is_none())
     }
 
     /// The rules that no approval meets.
     fn open<'p>(
         &'p self,
-        author: Author<'p>,
+        askers: Askers<'p>,
         approvals: &'p [PlanApproval],
     ) -> impl Iterator<Item = &'p Rule> {
-        self.rules.iter().filter(move |rule| !approvals.iter().any(|one| rule.allows(author, &one.by)))
+        self.rules.iter().filter(move |rule| !approvals.iter().any(|one| rule.allows(askers, &one.by)))
     }
 
     /// Whose approvals are missing, in words; nothing where none is.
-    pub fn missing(&self, author: Author<'_>, approvals: &[PlanApproval]) -> Option<String> {
-        if self.is_met(author, approvals) {
+    pub fn missing<'a>(&self, askers: impl Into<Askers<'a>>, approvals: &[PlanApproval]) -> Option<String> {
+        let askers = askers.into();
+        if self.is_met(askers, approvals) {
             return None;
         }
-        let open: Vec<String> = self.open(author, approvals).map(|rule| rule.words(author)).collect();
+        let open: Vec<String> = self.open(askers, approvals).map(|rule| rule.words(askers)).collect();
         Some(if open.is_empty() { "an approval by somebody".to_owned() } else { open.join(", and ") })
     }
 
@@ -224,13 +260,19 @@ impl Policy {
     /// # Errors
     ///
     /// It is for others to approve; who they are.
-    pub fn check(&self, author: Author<'_>, approvals: &[PlanApproval], by: &str) -> Result<(), NotAllowed> {
+    pub fn check<'a>(
+        &self,
+        askers: impl Into<Askers<'a>>,
+        approvals: &[PlanApproval],
+        by: &str,
+    ) -> Result<(), NotAllowed> {
+        let askers = askers.into();
         if by.is_empty() {
             return Err(NotAllowed::Unnamed);
         }
-        let Some(who) = self.missing(author, approvals) else { return Ok(()) };
-        let mut open = self.open(author, approvals).peekable();
-        if open.peek().is_none() || open.any(|rule| rule.allows(author, by)) {
+        let Some(who) = self.missing(askers, approvals) else { return Ok(()) };
+        let mut open = self.open(askers, approvals).peekable();
+        if open.peek().is_none() || open.any(|rule| rule.allows(askers, by)) {
             return Ok(());
         }
         let by = by.to_owned();

@@ -9,7 +9,7 @@ use tidegate_model::argo::{
 use tidegate_model::{
     Backoff, Cascade, ClaimRequest, Destination, IgnoreDifference, OperationId, OperationPhase,
     ResourceResult, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Timestamp, Wisher,
-    parse_duration,
+    parse_duration, reason_line,
 };
 
 use crate::approval::{DRIFT_REMARK, PLAN_REMARK};
@@ -103,8 +103,17 @@ pub fn id(operation: &OperationRequest) -> Option<OperationId> {
 
 /// Says why an operation is asked for: a remark, as Argo CD's command line makes it with `--info`. An empty one says nothing.
 pub fn give_reason(operation: &mut OperationRequest, reason: &str) {
-    if !reason.trim().is_empty() {
-        operation.set_remark(REASON_REMARK, reason.trim());
+    let reason = reason_line(reason);
+    if !reason.is_empty() {
+        operation.set_remark(REASON_REMARK, reason);
+    }
+}
+
+/// Takes a reason that comes with an operation as [`give_reason`] would have given it: as one line of bounded length.
+pub fn bound_reason(operation: &mut OperationRequest) {
+    if let Some(reason) = operation.remark(REASON_REMARK).map(str::to_owned) {
+        operation.info.retain(|info| info.name != REASON_REMARK);
+        give_reason(operation, &reason);
     }
 }
 
@@ -352,9 +361,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// An operation that somebody ended before it began.
+    /// An operation that somebody ended before it began: who, and why, as [`Wisher::text`] has both.
     pub fn terminated(by: &str, now: Timestamp) -> Self {
-        let message = format!("Operation terminated by {by} before it began");
+        let Wisher { by, reason } = Wisher::read(by);
+        let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let message = format!("Operation terminated by {by} before it began{why}");
         Self { phase: OperationPhase::Failed, ..Self::refused(message, now) }
     }
 

@@ -63,4 +63,4 @@ pub use stream::{StreamId, StreamKind};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use tracking::{InvalidTracking, Search, Tracking, TrackingMethod, claimed_by};
 pub use window::{Blocked, Opened, Window, WindowKind, Zone, blocked, changes_in};
-pub use wisher::Wisher;
+pub use wisher::{Wisher, reason_line};

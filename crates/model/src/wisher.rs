@@ -45,8 +45,7 @@ impl<'a> Wisher<'a> {
     /// Both as one text. A reason becomes one line of bounded length, and a name never looks like one with a reason.
     pub fn text(self) -> String {
         let by = self.by.replace(BECAUSE, NOT_BETWEEN);
-        let line = |c: char| if c.is_control() { ' ' } else { c };
-        let reason: String = self.reason.trim().chars().map(line).take(REASON_MAX).collect();
+        let reason = reason_line(self.reason);
         if reason.is_empty() { by } else { format!("{by}{BECAUSE}{reason}") }
     }
 
@@ -55,6 +54,13 @@ impl<'a> Wisher<'a> {
         let Self { by, reason } = self;
         if reason.is_empty() { format!("{by} {what}") } else { format!("{by} {what}: {reason}") }
     }
+}
+
+/// What somebody says as their reason, as it is recorded: one line of bounded length.
+pub fn reason_line(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let bounded: String = line.trim().chars().take(REASON_MAX).collect();
+    bounded.trim_end().to_owned()
 }
 
 #[cfg(test)]

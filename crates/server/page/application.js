@@ -28,7 +28,7 @@ export function showApplication(main, namespace, name) {
   const history = h("section", { "aria-labelledby": "history" });
   const operations = h("section", { "aria-labelledby": "operations" });
   fill(main, head, waiting, diff, order, operations, history);
-  const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null };
+  const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null, kept: null, changes: null };
 
   function showHead() {
     const before = head.querySelector(".states")?.textContent;
@@ -83,12 +83,41 @@ export function showApplication(main, namespace, name) {
   async function showWaiting() {
     const hash = state.line?.plan;
     if (!hash) {
+      state.kept = null;
       waiting.hidden = true;
+      drawDiffers();
       return fill(waiting);
     }
-    const plan = await look(at.plan(hash), abort.signal);
-    refill(waiting, waitingOf(state.line, plan));
+    state.kept = await look(at.plan(hash), abort.signal);
+    drawWaiting();
+    if (state.changes?.hash !== hash || state.changes.problem) askChanges(hash);
+  }
+
+  function drawWaiting() {
+    const { line, kept, changes } = state;
+    const { told, problem } = changes?.hash === kept.hash ? changes : {};
+    refill(waiting, waitingOf(line, kept), h("h3", null, "What it changes"),
+      h("div", null, told ? diffOf(told) : problem ? h("p.problem", null, problem) : "…"));
     waiting.hidden = false;
+    drawDiffers();
+  }
+
+  // What differs is not what the plan changes, where that is of another revision.
+  function drawDiffers() {
+    const isOther = state.line?.plan && state.kept && state.kept.revision !== state.line.revision;
+    diff.firstElementChild.textContent = isOther ? `What differs from revision ${short(state.line.revision)}` : "What differs";
+  }
+
+  async function askChanges(hash) {
+    const own = { hash };
+    state.changes = own;
+    try {
+      own.told = await look(`${at.plan(hash)}/diff`, abort.signal);
+    } catch (problem) {
+      if (problem.name === "AbortError") return;
+      own.problem = problem.words ?? String(problem);
+    }
+    if (state.changes === own && state.kept?.hash === hash && !state.isGone) drawWaiting();
   }
 
   let asked = 0;
@@ -125,7 +154,7 @@ export function showApplication(main, namespace, name) {
     if (kind === "application" && isOwn && state.isGone) {
       // Another one of its name is there now.
       state.isGone = false;
-      fill(main, head, diff, order, operations, history);
+      fill(main, head, waiting, diff, order, operations, history);
     }
     if (((isOwn && kind !== "operation") || isOfSet) && !state.isGone) again();
     return undefined;
@@ -260,7 +289,7 @@ function historyOf({ resource, line }, path) {
     h("h2", { id: "history" }, "History"),
     line && line.policy !== "manual" && entries.length > 1 ? h("p.quiet", null, "It is synced by itself, so it cannot go back: it would be synced to its newest revision again.") : null,
     entries.length === 0 ? h("p.empty", null, "There is none.")
-      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "History" }, h("table", null,
+      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "History as a table" }, h("table", null,
         h("thead", null, h("tr", null, ["Number", "Deployed", "Revision", "By", ""].map((one) => h("th", { scope: "col" }, one || h("span.unseen", null, "What can be done"))))),
         h("tbody", null, entries.map((entry, index) => h("tr", { "data-key": entry.id },
           h("td", null, String(entry.id)), h("td", null, time(entry.deployedAt)),

@@ -11,6 +11,8 @@ const readers = new Set();
 let stream = null;
 let last = null;
 let silence = null;
+// Nothing comes, and that is told; and whether the service has said no, rather than nothing.
+let [isSilent, isRefused] = [false, false];
 
 // Tells `reader` of whatever happens: reader(kind, data). After an interruption in which something may have been missed the
 // kind is `reset`. Returns what ends it.
@@ -39,15 +41,18 @@ function open() {
   stream.addEventListener("open", () => {
     clearTimeout(silence);
     silence = null;
+    isSilent = false;
     notice(null);
     // What was missed is told, unless there was nothing to go on from: then something may have happened before it was open.
     if (!last) tell("reset", {});
   });
   stream.addEventListener("error", () => {
-    silence ??= setTimeout(() => notice("There is no connection to the service; what is shown may be old. It is tried again."), SILENT_AFTER);
+    isRefused = stream?.readyState === EventSource.CLOSED;
+    if (isSilent) tellSilence();
+    else silence ??= setTimeout(tellSilence, SILENT_AFTER);
     // Where the service has refused it, the browser does not try again by itself: the session may be over, or all places
     // may be taken.
-    if (stream?.readyState === EventSource.CLOSED) {
+    if (isRefused) {
       stream = null;
       setTimeout(open, SILENT_AFTER);
       tell("reset", {});
@@ -55,11 +60,18 @@ function open() {
   });
 }
 
+// Where it says no, the lists are read again each time it is asked.
+function tellSilence() {
+  isSilent = true;
+  notice(isRefused ? "The service answers, and tells of no news by itself now, as when as many listen as may. What is shown is read again every few seconds."
+    : "There is no connection to the service; what is shown may be old. It is tried again.");
+}
+
 export function close() {
   stream?.close();
   stream = null;
   clearTimeout(silence);
-  silence = null;
+  [silence, isSilent] = [null, false];
 }
 
 // A page that nobody looks at takes no place among those who listen.

@@ -34,7 +34,7 @@ export function showOperation(main, id) {
   const table = h("details", null, h("summary", null, "The timeline as a table"), h("div"));
   const left = h("p.quiet");
   const timeline = h("section", { "aria-labelledby": "timeline" }, h("div.title", null, h("h2", { id: "timeline" }, "Timeline"),
-    saveButton("the timeline", `operation-${id}`, () => drawTimeline(story, KEPT_WIDTH, Date.now()).picture)), legend(), picture, left, table);
+    saveButton("the timeline", `operation-${id}`, () => drawTimeline(story, KEPT_WIDTH, Date.now(), titleOf(operation)).picture)), legend(), picture, left, table);
   const log = h("section", { "aria-labelledby": "facts" });
   const results = h("section", { "aria-labelledby": "results" });
   const written = h("section");
@@ -170,47 +170,54 @@ function file(id, ending, words) {
   return h("a", { href: `${at.operation(id)}/export${ending}`, download: "" }, words);
 }
 
-// How much of a wave is written, passed over and well, in numbers and words.
+// How much of a wave is written, passed over, failed and well, in numbers and words.
 function progressOf(operation, story, wave) {
-  const applied = Math.max(wave.done, story.appliedOf(wave));
-  const skipped = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave && objectState(one) === "Skipped").length;
+  const states = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave).map((one) => objectState(one, wave));
+  const skipped = states.filter((one) => one === "Skipped").length;
+  const failed = states.filter((one) => tone(one) === "bad").length;
+  const applied = Math.max(wave.done + failed, story.appliedOf(wave));
   const well = Math.max(0, wave.done - skipped);
-  const words = [`${well} of ${wave.tasks} done`, skipped > 0 ? `${skipped} skipped` : "", applied > wave.done ? `${applied} written` : ""].filter(Boolean).join(", ");
-  return { applied, skipped, well, words };
+  const words = [`${well} of ${wave.tasks} done`, skipped > 0 ? `${skipped} skipped` : "", failed > 0 ? `${failed} failed` : "",
+    applied > wave.done + failed ? `${applied} written` : ""].filter(Boolean).join(", ");
+  return { applied, skipped, failed, well, words };
 }
 
 // The same as a picture that can be kept, with the names of the objects.
 function pictureOf(operation, explanation, story) {
   const known = new Map(operation.resources.map((one) => [`${one.syncPhase} ${one.wave} ${one.group ?? ""} ${objectName(one)}`, one]));
   const waves = operation.waves.map((wave) => {
-    const { applied, well, words } = progressOf(operation, story, wave);
+    const { applied, failed, well, words } = progressOf(operation, story, wave);
     const share = (number) => (wave.tasks > 0 ? number / wave.tasks : 0);
     const tasks = story.plan.find((one) => one.phase === wave.phase && one.wave === wave.wave)?.tasks ?? [];
     const stateOf = (task) => {
       const one = known.get(`${wave.phase} ${wave.wave} ${task.group ?? ""} ${objectName(task)}`);
       return one ? objectState(one, wave) : "Pending";
     };
-    const bad = tone(wave.state) === "bad";
     return {
       phase: wave.phase, wave: wave.wave, state: wave.state, words, objects: objectsOf(tasks, stateOf),
-      shares: [["busy", share(applied)], ["dull", share(wave.done)], [bad ? "bad" : "good", share(well)]],
+      shares: [["busy", share(applied)], ["dull", share(wave.done + failed)], ["bad", share(well + failed)], ["good", share(well)]],
     };
   });
-  const title = `${operation.deletion ? "Deletion" : "Operation"} of ${operation.app}`;
-  return wavesPicture({ title, words: `${operation.phase}: ${operation.finishedAt ? operation.message : explanation.summary}`, waves });
+  return wavesPicture({ title: titleOf(operation), words: `${operation.phase}: ${operation.finishedAt ? operation.message : explanation.summary}`, waves });
+}
+
+// What a picture that is kept is called.
+function titleOf(operation) {
+  return `${operation.deletion ? "Deletion" : "Operation"} of ${operation.app}`;
 }
 
 // The waves as columns that fill: first with what is applied, then with what is well.
 function columns(operation, story) {
   if (operation.waves.length === 0) return h("p.empty", null, "There is no plan yet.");
   return h("ol.waves", { tabindex: "0", "aria-label": "Waves" }, operation.waves.map((wave) => {
-    const { applied, skipped, well, words } = progressOf(operation, story, wave);
+    const { applied, skipped, failed, well, words } = progressOf(operation, story, wave);
     const share = (number) => `${wave.tasks > 0 ? Math.round((number / wave.tasks) * 100) : 0}%`;
     const took = wave.openedAt ? between(wave.openedAt, wave.passedAt ?? operation.finishedAt) : "";
     return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
       h("div.column", { "aria-hidden": "true" }, h("div.applied", { look: { height: share(applied) } }),
-        skipped > 0 ? h("div.done.dull", { look: { height: share(wave.done) } }) : null,
-        h(`div.done.${tone(wave.state) === "bad" ? "bad" : "good"}`, { look: { height: share(well) } })),
+        skipped > 0 ? h("div.done.dull", { look: { height: share(wave.done + failed) } }) : null,
+        failed > 0 ? h("div.done.bad", { look: { height: share(well + failed) } }) : null,
+        h("div.done.good", { look: { height: share(well) } })),
       h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took), waveActions(operation, wave));
   }));
 }
@@ -230,7 +237,7 @@ function resultsOf(operation, story, most, more) {
   return [
     h("h2", { id: "results" }, "Objects"),
     operation.resources.length === 0 ? h("p.empty", null, "Nothing was written yet.")
-      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Objects" }, h("table", null,
+      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Objects as a table" }, h("table", null,
         h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", null, operation.resources.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
           h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, one.status ?? "–"),
@@ -252,7 +259,7 @@ function logOf(facts, listed, more) {
   const shown = facts.slice(-listed).reverse();
   return [
     h("h2", { id: "facts" }, "What was recorded"),
-    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "What was recorded" }, h("table.facts", null,
+    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "What was recorded, as a table" }, h("table.facts", null,
       h("thead", null, h("tr", null, ["Number", "Time", "What"].map((one) => h("th", { scope: "col" }, one)))),
       h("tbody", null, shown.map((fact) => h("tr", { "data-key": fact.sequence }, h("td", null, String(fact.sequence)),
         h("td", null, fact.at ? h("time", { datetime: fact.at, title: fact.at }, clock(fact.at)) : ""), h("td.words", null, fact.text)))))),

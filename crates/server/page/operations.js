@@ -16,7 +16,7 @@ const REASON = 60;
 // A row for each of these operations.
 export function operationsTable(items, withApplication = true) {
   const head = ["Began", withApplication ? "Application" : null, "Result", "Took", "Waves", "Revision", "By", "Message"].filter(Boolean);
-  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Operations" }, h("table", null,
+  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Operations as a table" }, h("table", null,
     h("thead", null, h("tr", null, head.map((one) => h("th", { scope: "col" }, one)))),
     h("tbody", null, items.map((one) => h("tr", { "data-key": one.id },
       h("td", null, link(paths.operation(one.id), time(one.startedAt))),

@@ -121,7 +121,8 @@ function headOf(set, told, path) {
       [isDeleting ? "Deletion began" : "Rollout began", time(shown.startedAt)], ["Ended", shown.finishedAt ? time(shown.finishedAt) : null],
       ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Held", shown.paused],
       ["Deadline", explanation?.deadlineInSeconds ? `${long(explanation.deadlineInSeconds * 1000)} left` : null], ["Next", explanation?.next],
-    ]) : h("p.quiet", null, "Its Applications are synced each by its own policy: there is no progressive sync."),
+    ]) : h("p.quiet", null, set.spec?.strategy?.type === "RollingSync" ? "Its Applications are to be synced step by step (RollingSync), and no rollout was begun yet."
+      : "Its Applications are synced each by its own policy: there is no progressive sync."),
     approvedDeletionsOf(set),
     explanation && explanation.awaited.length > 0 ? h("section", { "aria-labelledby": "awaited" }, h("h2", { id: "awaited" }, "What it waits for"),
       h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), `: ${one.why} `, h("small", null, `for ${between(one.since)}`)))),
@@ -156,7 +157,7 @@ export function stepsOf(told, namespace, path) {
   if (!shown) return [];
   const of = (number) => shown.members.filter((one) => one.step === String(number));
   const inSteps = isDeleting
-    ? shown.steps.map((step) => ({ ...step, number: step.step ?? -1, status: teardownStatus(shown, step) }))
+    ? shown.steps.map((step) => ({ ...step, number: step.step ?? -1, status: teardownStatus(shown, step) })).filter((step) => step.number > 0 || of(step.number).length > 0)
     : shown.steps.map((step, index) => ({ ...step, number: index + 1 }));
   const outside = isDeleting ? [] : of(-1);
   return [

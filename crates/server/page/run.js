@@ -116,7 +116,7 @@ function compacted(run) {
 }
 
 function tableOf(id, title, heads, rows) {
-  return [h("h2", { id }, title), h("div.scroll", { tabindex: "0", role: "region", "aria-label": title }, h("table", null,
+  return [h("h2", { id }, title), h("div.scroll", { tabindex: "0", role: "region", "aria-label": `${title}, as a table` }, h("table", null,
     h("thead", null, h("tr", null, heads.map((one) => h("th", { scope: "col" }, one)))), h("tbody", null, rows)))];
 }
 
@@ -145,7 +145,7 @@ function logOf(facts, listed, older, more) {
   return [
     h("h2", { id: "facts" }, "What was recorded"),
     older > 0 ? h("p.quiet", null, `${count(older, "older fact")} not kept any more.`) : null,
-    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "What was recorded" }, h("table.facts", null,
+    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "What was recorded, as a table" }, h("table.facts", null,
       h("thead", null, h("tr", null, ["Number", "Time", "What"].map((one) => h("th", { scope: "col" }, one)))),
       h("tbody", null, shown.map((fact) => h("tr", { "data-key": fact.sequence }, h("td", null, String(fact.sequence)),
         h("td", null, fact.at ? h("time", { datetime: fact.at, title: moment(fact.at) }, clock(fact.at)) : ""), h("td.words", null, fact.text)))))),

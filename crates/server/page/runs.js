@@ -40,7 +40,7 @@ export function runsOf(namespace, name, signal) {
 
 function table(items, namespace, name) {
   const head = ["Began", "What", "Result", "Took", "Done", "Revision", "By", "Message"];
-  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Rollouts and deletions" }, h("table", null,
+  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Rollouts and deletions as a table" }, h("table", null,
     h("thead", null, h("tr", null, head.map((one) => h("th", { scope: "col" }, one)))),
     h("tbody", null, items.map((one) => h("tr", { "data-key": one.id },
       h("td", null, link(paths.run(namespace, name, one.id), time(one.startedAt))),

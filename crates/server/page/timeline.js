@@ -2,10 +2,12 @@
 
 import { fill, h, svg } from "./draw.js";
 import { cut } from "./picture.js";
-import { clock, long } from "./words.js";
+import { clock, count, long, moment } from "./words.js";
 
 const LINE = 24;
 const TOP = 26;
+// The room of a title above, where there is one.
+const HEAD = 54;
 // So wide is what an axis says, in pixels.
 const AXIS = 80;
 // Below this width the names stand above their lines.
@@ -28,7 +30,8 @@ export function chosen(story, now) {
 // So wide is a timeline that is kept, in pixels.
 export const KEPT_WIDTH = 1200;
 
-export function drawTimeline(story, width, now) {
+// With a `title` it stands for itself: it says what it is of, and when that was.
+export function drawTimeline(story, width, now, title) {
   const [lines, left] = chosen(story, now);
   const from = story.from;
   const to = Math.max(story.isOver ? story.at : now, from + 100);
@@ -38,10 +41,18 @@ export function drawTimeline(story, width, now) {
   const inner = Math.max(40, width - margin - 12);
   const x = (at) => margin + ((Math.min(Math.max(at, from), to) - from) / (to - from)) * inner;
   const total = TOP + lines.length * height + 6;
-  const words = `From ${clock(from)}: ${long(to - from)}, ${lines.filter((line) => line.level === "wave").length} waves. The table below says the same.`;
-  const picture = svg("svg.timeline", { width, height: total, viewBox: `0 0 ${width} ${total}`, role: "img", "aria-label": words });
-  drawGrid(picture, { from, to, x, total, inner });
-  lines.forEach((line, index) => drawLine(picture, line, { y: TOP + index * height, height, isNarrow, margin, x, to }));
+  const head = title ? HEAD : 0;
+  const what = `${long(to - from)}, ${count(lines.filter((line) => line.level === "wave").length, "wave")}`;
+  const words = title ? `From ${moment(from)} to ${moment(to)}: ${what}` : `From ${clock(from)}: ${what}. The table below says the same.`;
+  const picture = svg("svg.timeline", { width, height: head + total, viewBox: `0 0 ${width} ${head + total}`, role: "img", "aria-label": title ? `${title}. ${words}` : words });
+  if (title) {
+    picture.append(svg("title", null, title), svg("desc", null, words),
+      svg("text.title", { x: 2, y: 22 }, cut(title, Math.floor(width / 10))), svg("text.quiet", { x: 2, y: 42 }, words));
+  }
+  const lower = svg("g", { transform: head > 0 ? `translate(0 ${head})` : null });
+  drawGrid(lower, { from, to, x, total, inner });
+  lines.forEach((line, index) => drawLine(lower, line, { y: TOP + index * height, height, isNarrow, margin, x, to }));
+  picture.append(lower);
   return { picture, left };
 }
 

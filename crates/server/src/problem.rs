@@ -138,6 +138,9 @@ impl Problem {
     }
 }
 
+/// What to do about an approval that somebody may not give.
+const APPROVERS: &str = "have it approved by somebody whom the message names: a role does not help";
+
 impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
         let code = match &error {
@@ -159,6 +162,11 @@ impl From<ServiceError> for Problem {
                 Kind::Error => Code::Internal,
             },
         };
-        Self::new(code, error.to_string())
+        let problem = Self::new(code, error.to_string());
+        match error {
+            // It is no matter of roles.
+            ServiceError::NotAllowed { .. } => Self { next: APPROVERS.to_owned(), ..problem },
+            _ => problem,
+        }
     }
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
+use tidegate_application::{approval, running};
 use tidegate_model::Digest;
 use tokio::time::Instant;
 
@@ -29,6 +30,9 @@ const TOKEN_MIN: usize = 24;
 const TOKEN_MAX: usize = 1024;
 /// The longest name.
 const NAME_MAX: usize = 64;
+/// Words that stand for something else where people are named: whoever approves and has not asked, what is synced by itself, and
+/// the progressive syncs of ApplicationSets.
+const NOBODYS: [&str; 3] = [approval::OTHERS, "automated", running::BY];
 /// The largest file.
 const FILE_MAX: u64 = 1 << 20;
 /// How often it is looked whether the file has changed, while somebody asks or is still being answered.
@@ -231,6 +235,11 @@ fn parse(path: &Path, text: &str) -> Result<(Vec<Known>, bool), ServerError> {
         if name.len() > NAME_MAX || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@".contains(c)) {
             return Err(wrong("its name has other characters than letters, digits and -_.@, or too many"));
         }
+        if NOBODYS.contains(&name) {
+            return Err(wrong(
+                "its name is a word that records and lists of approvers use for something else",
+            ));
+        }
         let digest = match token.split_once(':') {
             Some(("sha256", hex)) => {
                 let Digest(digest) =
@@ -297,6 +306,12 @@ mod tests {
             (format!("ann admin {TOKEN}"), "line 1: its second word"),
             (format!("a/b operator {TOKEN}"), "line 1: its name"),
             ("ann operator short".to_owned(), "line 1: its token is too short"),
+            (format!("others operator {TOKEN}"), "line 1: its name is a word that"),
+            (
+                format!("ann operator {TOKEN}\nautomated read-only {TOKEN}x"),
+                "line 2: its name is a word that",
+            ),
+            (format!("applicationset-controller operator {TOKEN}"), "line 1: its name is a word that"),
             (format!("ann operator sha256:{TOKEN}"), "line 1: what follows sha256:"),
             (format!("ann operator {TOKEN}\nann read-only {TOKEN}x"), "line 2: its name or its token"),
             (format!("ann operator {TOKEN}\nben read-only {TOKEN}"), "line 2: its name or its token"),

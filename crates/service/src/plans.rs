@@ -33,7 +33,7 @@ const EACH_MAX: usize = 50;
 /// A plan is kept for so long: the cluster has moved since.
 const KEPT_FOR: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// So many digits of a hash name a plan at least.
-const DIGITS_MIN: usize = 6;
+pub const DIGITS_MIN: usize = 6;
 /// What is known of one plan.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 const OWNER_ONLY: u32 = 0o600;
@@ -173,22 +173,24 @@ impl Plans {
     pub fn find(&self, text: &str) -> Result<KeptLine, ServiceError> {
         let wanted = text.to_ascii_lowercase();
         if !is_hash(&wanted) {
-            return Err(ServiceError::refused(format!(
-                "{text:?} is no hash of a plan: that has 64 hexadecimal digits, of which the first {DIGITS_MIN} may be enough"
-            )));
+            return Err(unknown(
+                text,
+                format!("a hash has 64 hexadecimal digits, of which the first {DIGITS_MIN} may be enough"),
+            ));
         }
         let mut found: Vec<KeptLine> = self.list()?;
         found.retain(|line| line.hash.to_string().starts_with(&wanted));
         match found.len() {
-            0 => Err(ServiceError::refused(format!(
-                "no plan {text} is kept in {}; plans are kept for {} days, and of an application the newest {EACH_MAX}",
-                self.folder.display(),
-                KEPT_FOR.as_secs() / 86_400
-            ))),
+            0 => Err(unknown(
+                text,
+                format!(
+                    "none like that is kept in {}; plans are kept for {} days, and of an application the newest {EACH_MAX}",
+                    self.folder.display(),
+                    KEPT_FOR.as_secs() / 86_400
+                ),
+            )),
             1 => Ok(found.swap_remove(0)),
-            more => Err(ServiceError::refused(format!(
-                "{text} is the beginning of {more} plans; write more of the hash"
-            ))),
+            more => Err(unknown(text, format!("it is the beginning of {more} plans; write more of it"))),
         }
     }
 
@@ -304,6 +306,10 @@ pub(crate) fn in_words<C: fmt::Display>(actions: &BTreeMap<String, C>) -> String
         action => format!("{count} to {action}"),
     });
     all.collect::<Vec<_>>().join(", ")
+}
+
+fn unknown(text: &str, why: String) -> ServiceError {
+    ServiceError::UnknownPlan { text: text.to_owned(), why }
 }
 
 /// Whether a text could be the beginning of a hash.

@@ -265,6 +265,10 @@ impl Queries {
             Request::KeptPlan { name, hash } => {
                 self.serving().await?.kept_plan(Some(&name), &hash).await.map(plan_reply)
             }
+            Request::DiffPlan { name, hash } => {
+                let (objects, findings) = self.serving().await?.diff_plan(Some(&name), &hash).await?;
+                Ok(Reply::Differences { objects, findings })
+            }
             Request::PlanApplication { name, operation } => {
                 self.serving().await?.make_plan(&name, *operation).await.map(plan_reply)
             }
@@ -452,6 +456,7 @@ impl Queries {
 
     /// Passes on a person's wish. Returns when it is durable, and whether the operation is at work here.
     pub async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<bool, ServiceError> {
+        let wish = wish.with_reason_line();
         if self.ahead.is_some() && self.engine.get().is_none() {
             // What it would write now, an engine that has just read the log would not know of.
             return Err(ServiceError::refused(

@@ -77,7 +77,23 @@ pub async fn diff(
     name: String,
     revision: Option<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
-    match answer(state_dir, &Request::DiffApplication { name, revision }).await? {
+    differences(state_dir, &Request::DiffApplication { name, revision }).await
+}
+
+/// What a kept plan of an application would change now.
+pub async fn diff_plan(
+    state_dir: &StateDir,
+    name: String,
+    hash: String,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+    differences(state_dir, &Request::DiffPlan { name, hash }).await
+}
+
+async fn differences(
+    state_dir: &StateDir,
+    request: &Request,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+    match answer(state_dir, request).await? {
         Some(Reply::Differences { objects, findings }) => Ok((objects, findings)),
         Some(other) => Err(unexpected(&other)),
         None => Err(nobody(state_dir)),

@@ -238,10 +238,14 @@ pub fn with_hints(text: &str) -> String {
 
 /// A path as a shell takes it for one word.
 fn quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
+    shell_word(&path.to_string_lossy())
+}
+
+/// A text as a shell takes it for one word, in a command that is suggested.
+pub fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./-+:,@%=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
-        text.into_owned()
+        text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
     }

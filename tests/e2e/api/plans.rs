@@ -80,6 +80,10 @@ fn a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation
         403,
         "ann may not approve it: it needs an approval by cleo or dan",
     );
+    // What to do about it is no matter of roles.
+    let advice = |token| approve(&api, &first, token).json(403)["next"].as_str().unwrap().to_owned();
+    assert!(advice(OPERATOR).contains("whom the message names"), "{}", advice(OPERATOR));
+    assert!(advice(READER).contains("of the role that is named"), "{}", advice(READER));
     assert_says(&approve(&api, "0123456789abcdef", OTHER), 404, "there is no plan");
     assert_says(&approve(&api, &first[..5], OTHER), 404, "the first 6 may be enough");
     fleet.replace("repo/backend/secret.yaml", "name: login", "name: entry");
@@ -156,6 +160,115 @@ fn who_has_asked_and_who_has_approved_and_why_is_with_the_operation() {
 }
 
 #[test]
+fn what_a_plan_changes_is_told_and_not_what_differs_besides() {
+    let fleet = Fleet::new();
+    fleet.replace("frontend.yaml", "    automated:\n      prune: true\n      selfHeal: true\n", "");
+    let api = Api::serve(&fleet);
+    let key = format!("password: {SECRET}-0");
+    let secret = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: login}}\nstringData: {{{key}, user: shop}}\n"
+    );
+    fs::write(fleet.path("repo/frontend/secret.yaml"), secret).unwrap();
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "frontend"]).expect_code(0);
+    fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
+    // What is planned is of a commit that is not the newest.
+    fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
+    fleet.replace("repo/frontend/secret.yaml", &key, &format!("password: {SECRET}-1"));
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "frontend"]).expect_code(0);
+    let revision = fleet.get("frontend")["status"]["sync"]["revision"].as_str().unwrap().to_owned();
+    fleet.replace("repo/frontend/frontend.yaml", "frontend:2.0", "frontend:3.0");
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "frontend"]).expect_code(0);
+    let body = json!({"application": "frontend", "revision": revision}).to_string();
+    let made = api.ask("POST", "/api/v1/plans", OPERATOR, &body).json(201);
+    let hash = made["hash"].as_str().unwrap();
+    let told = api.ask("GET", &format!("/api/v1/plans/{}/diff", &hash[..12]), READER, "");
+    let document = told.json(200);
+    let changes = |name: &str| -> Vec<String> {
+        let found = document["objects"].as_array().unwrap().iter().filter(|one| one["name"] == name);
+        let all = found.flat_map(|one| one["changes"].as_array().unwrap());
+        all.map(|one| format!("{}: {} to {}", one["path"].as_str().unwrap(), one["before"], one["after"]))
+            .collect()
+    };
+    let image = "/spec/template/spec/containers/0/image";
+    let expected =
+        format!("{image}: \"example.com/fleet/frontend:1.0\" to \"example.com/fleet/frontend:2.0\"");
+    assert!(changes("frontend").contains(&expected), "{document:#}");
+    // That a value of a Secret changes is told, and which another stays; not the values.
+    assert_eq!(changes("login"), ["/data/password: \"++++++++\" to \"+++++++++\""], "{document:#}");
+    assert!(!told.body.contains(SECRET) && document["warnings"] == json!([]), "{}", told.body);
+    let differs = api.get("/api/v1/applications/argocd/frontend/diff").to_string();
+    assert!(differs.contains("frontend:3.0") && !differs.contains("frontend:2.0"), "{differs}");
+    // The command line says the same, here and from elsewhere.
+    fs::write(fleet.bench.path().join("token"), OPERATOR).unwrap();
+    let url = format!("http://{}", api.address);
+    let there = ["--server", &url, "--token-file", "token"];
+    for way in [&[][..], &there] {
+        let ran = fleet.bench.run(&[&["app", "diff", "frontend", "--plan", &hash[..12]], way].concat());
+        assert!(ran.code() == 1 && ran.out.contains("frontend:2.0"), "{}", ran.out);
+        assert!(!ran.out.contains("frontend:3.0") && !ran.out.contains(SECRET), "{}", ran.out);
+        let none = fleet.bench.run(&[&["app", "diff", "frontend", "--plan", "0123456789"], way].concat());
+        assert!(none.code() == 2 && none.err.contains("there is no plan"), "{}", none.err);
+    }
+    let shown = fleet.bench.run(&["app", "plan", "frontend", &hash[..12]]);
+    assert!(
+        shown.out.contains(&format!("tidegate app diff frontend --plan {}", &hash[..12])),
+        "{}",
+        shown.out
+    );
+    // Where the cluster has moved, so that it is not carried out any more, that is told as well.
+    fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
+    let moved = api.get(&format!("/api/v1/plans/{hash}/diff"));
+    let words = moved["warnings"][0]["message"].as_str().unwrap();
+    assert!(
+        words.contains("does not fit any more: ") && words.contains("it was there, and is gone"),
+        "{words}"
+    );
+    fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
+    let made = api.ask("POST", "/api/v1/plans", OPERATOR, &body).json(201);
+    let hash = made["hash"].as_str().unwrap();
+    api.post(&format!("/api/v1/plans/{hash}/sync"), &json!({}));
+    fleet.until("frontend", |_| api.get(&format!("/api/v1/plans/{hash}"))["state"] == "taken");
+    let over = api.ask("GET", &format!("/api/v1/plans/{hash}/diff"), READER, "");
+    assert_says(&over, 409, "was carried out by operation");
+    Fleet::end(api.serving);
+}
+
+#[test]
+fn a_reason_is_recorded_as_one_line_of_bounded_length() {
+    let fleet = Fleet::new();
+    fleet.replace(
+        "frontend.yaml",
+        "  name: frontend\n",
+        "  name: frontend\n  annotations: {tidegate.dev/approval: required}\n",
+    );
+    fleet.replace("frontend.yaml", "    automated:\n      prune: true\n      selfHeal: true\n", "");
+    let api = Api::serve(&fleet);
+    // They make the namespace: a plan that was made before would not fit any more.
+    fleet.wait(&["backend", "database"]);
+    let long = format!(" so\nit {}\n", "is".repeat(100_000));
+    let recorded = |said: &Value| {
+        let said = said.as_str().unwrap().to_owned();
+        assert!(said.starts_with("so it is") && said.chars().count() == 1024, "{said:.60}");
+    };
+    api.post("/api/v1/applications/argocd/frontend/sync", &json!({"reason": long}));
+    let line = || api.get("/api/v1/applications?name=frontend")["items"][0].clone();
+    let mut lines = std::iter::repeat_with(line).take(3000);
+    let waits = lines.find(|line| line["plan"].is_string()).expect("no plan waits");
+    recorded(&waits["operation"]["reason"]);
+    let hash = waits["plan"].as_str().unwrap();
+    let approved = api.post(&format!("/api/v1/plans/{hash}/approve"), &json!({"reason": long}));
+    recorded(&approved["approvals"][0]["reason"]);
+    fleet.wait(&["frontend"]);
+    recorded(&api.get("/api/v1/operations?application=frontend&limit=1")["items"][0]["reason"]);
+    let whole = api.get("/api/v1/applications").to_string();
+    assert!(whole.len() < 20_000, "{}", whole.len());
+    Fleet::end(api.serving);
+}
+
+#[test]
 fn a_plan_is_made_here_and_elsewhere_and_carried_out_as_it_is() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);
@@ -165,11 +278,12 @@ fn a_plan_is_made_here_and_elsewhere_and_carried_out_as_it_is() {
         403,
         "operator",
     );
-    assert_says(
-        &api.ask("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"nobody\"}"),
-        409,
-        "there is no application nobody",
-    );
+    for unknown in [
+        api.ask("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"nobody\"}"),
+        api.ask("GET", "/api/v1/plans?application=nobody", READER, ""),
+    ] {
+        assert_says(&unknown, 404, "there is no application \\\"nobody\\\"");
+    }
     let made = api
         .ask("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"argocd/frontend\", \"prune\": true}")
         .json(201);

@@ -110,6 +110,41 @@ fn it_is_met_by_those_who_are_named_by_the_application_and_by_its_project() {
 }
 
 #[test]
+fn an_approval_by_whoever_asks_for_the_plan_of_another_counts_for_no_others() {
+    let asked = |by: &str, automated: bool| {
+        let mut asked = OperationRequest::default();
+        asked.initiated_by.username = by.to_owned();
+        asked.initiated_by.automated = automated;
+        asked
+    };
+    let others = policy(&[], &[ASKS, by_names("others")]);
+    let rows = [
+        ("ann", asked("ben", false), &["ben"][..], false),
+        ("ann", asked("ben", false), &["ann"], false),
+        ("ann", asked("ben", false), &["ann", "ben"], false),
+        ("ann", asked("ben", false), &["ben", "cleo"], true),
+        ("ann", asked("ann", false), &["ben"], true),
+        // Nobody's plan that somebody asks for, and the other way round.
+        (AUTOMATED, asked("ben", false), &["ben"], false),
+        (AUTOMATED, asked("ben", false), &["ann"], true),
+        ("ann", asked("", true), &["ann"], false),
+        ("ann", asked("", true), &["ben"], true),
+        // Of whom it is not known, nobody is another one.
+        ("ann", asked("", false), &["ben"], false),
+        ("", asked("ann", false), &["ben"], false),
+    ];
+    for (author, asked, approvals, met) in rows {
+        let askers = Askers::of(author, &asked);
+        assert_eq!(others.is_met(askers, &by(approvals)), met, "{askers:?} {approvals:?}");
+    }
+    let by_ben = asked("ben", false);
+    let (askers, given) = (Askers::of("ann", &by_ben), by(&["ben"]));
+    let both = "an approval by somebody other than ann, who has made the plan, and ben, who asks for the sync (says application shop)";
+    assert_eq!(others.missing(askers, &given).unwrap(), both);
+    assert!(others.check(askers, &given, "ann").is_err() && others.check(askers, &given, "cleo").is_ok());
+}
+
+#[test]
 fn whoever_may_not_approve_is_told_who_may() {
     let others = policy(&[ASKS, by_names("others")], &[by_names("ben, cleo, ann")]);
     let ann = Author::Person("ann");

@@ -185,6 +185,9 @@ pub enum AppCommand {
         /// Branch, tag or commit, instead of the application's
         #[arg(long, value_name = "REVISION")]
         revision: Option<String>,
+        /// What a kept plan would change instead, by its hash or the beginning of it
+        #[arg(long, value_name = "HASH", conflicts_with = "revision")]
+        plan: Option<String>,
         /// How the result is printed
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_service::clusters::Connection;
+use tidegate_service::state_dir::shell_word;
 
 use super::values;
 
@@ -43,6 +44,21 @@ impl ClusterArgs {
     pub fn connection(&self) -> Option<Connection> {
         (!self.sim).then(|| self.connection.to_connection())
     }
+
+    /// What a suggested command needs to work on the same cluster, as the same user: ` --sim`, ` --context NAME`, or nothing.
+    pub fn hint(&self) -> String {
+        if self.sim {
+            return " --sim".to_owned();
+        }
+        let ConnectionArgs { kubeconfig, context, impersonate_user, impersonate_groups, .. } =
+            &self.connection;
+        let file = kubeconfig.as_ref().map(|file| file.to_string_lossy().into_owned());
+        let given = [("--kubeconfig", file.as_ref()), ("--context", context.as_ref())]
+            .into_iter()
+            .chain([("--as", impersonate_user.as_ref())])
+            .chain(impersonate_groups.iter().map(|group| ("--as-group", Some(group))));
+        given.filter_map(|(name, value)| Some(format!(" {name} {}", shell_word(value?)))).collect()
+    }
 }
 
 impl ConnectionArgs {
@@ -59,3 +75,32 @@ impl ConnectionArgs {
 }
 
 const HEADING: &str = "Cluster";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suggested_command_reaches_the_same_cluster_as_the_same_user() {
+        let text = |text: &str| Some(text.to_owned());
+        let connection = ConnectionArgs {
+            kubeconfig: Some("a file".into()),
+            context: text("prod"),
+            impersonate_user: text("system:ann"),
+            impersonate_groups: vec!["ops".to_owned(), "on call".to_owned()],
+            ..ConnectionArgs::default()
+        };
+        for (sim, connection, hint) in [
+            (true, ConnectionArgs::default(), " --sim"),
+            (false, ConnectionArgs::default(), ""),
+            (false, ConnectionArgs { context: text("prod"), ..ConnectionArgs::default() }, " --context prod"),
+            (
+                false,
+                connection,
+                " --kubeconfig 'a file' --context prod --as system:ann --as-group ops --as-group 'on call'",
+            ),
+        ] {
+            assert_eq!(ClusterArgs { sim, connection }.hint(), hint);
+        }
+    }
+}

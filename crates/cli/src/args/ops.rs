@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use tidegate_model::OperationPhase;
 
 use super::cluster::ConnectionArgs;
@@ -120,9 +120,10 @@ Examples:
 /// Which part of an operation is meant.
 #[derive(Clone, Debug, Args)]
 #[group(skip)]
+#[command(group = ArgGroup::new("part").required(true))]
 pub struct ScopeArgs {
     /// An object of the plan
-    #[arg(long, value_name = "KIND[.GROUP]/NAME", required_unless_present = "wave", conflicts_with = "wave")]
+    #[arg(long, value_name = "KIND[.GROUP]/NAME", group = "part")]
     pub task: Option<String>,
     /// Namespace of the object, where several have its name
     #[arg(short, long, value_name = "NAME", conflicts_with = "wave")]
@@ -131,7 +132,7 @@ pub struct ScopeArgs {
     #[arg(long, value_name = "PHASE", conflicts_with = "wave")]
     pub phase: Option<String>,
     /// A wave by its phase and number, or by its number in the plan
-    #[arg(long, value_name = "PHASE/N|N")]
+    #[arg(long, value_name = "PHASE/N|N", group = "part")]
     pub wave: Option<String>,
 }
 
@@ -205,7 +206,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
     /// Only so many of the newest of these
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count())]
     pub limit: Option<usize>,
     /// How the result is printed
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
@@ -251,7 +252,7 @@ pub struct ExportArgs {
     /// For programs, or for people [default: what the name of FILE ends in, or json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RecordFormat>,
-    /// File that is written; one that is there is replaced [default: standard output]
+    /// File that is written; one that is there is replaced; `-` is standard output [default: -]
     #[arg(short, long, value_name = "FILE", value_parser = values::path())]
     pub output: Option<PathBuf>,
     #[command(flatten)]

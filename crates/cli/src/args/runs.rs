@@ -22,7 +22,7 @@ pub struct RunsArgs {
     /// Name of the ApplicationSet, which may be gone [default: all]
     pub name: Option<String>,
     /// Only so many of the newest
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count())]
     pub limit: Option<usize>,
     /// How the result is printed
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
@@ -65,7 +65,7 @@ pub struct ExportRunArgs {
     /// For programs, or for people [default: what the name of FILE ends in, or json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RecordFormat>,
-    /// File that is written; one that is there is replaced [default: standard output]
+    /// File that is written; one that is there is replaced; `-` is standard output [default: -]
     #[arg(short, long, value_name = "FILE", value_parser = values::path())]
     pub output: Option<PathBuf>,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
 use tidegate_lifecycle::operation::gate_problem;
 use tidegate_model::{ResourceSelector, Timestamp, parse_duration};
 
@@ -14,6 +14,11 @@ const LABEL_MAX: usize = 63;
 /// A path, which may be empty: a variable of the environment that is empty is not set.
 pub fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
+}
+
+/// How many: one at least.
+pub fn count() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 pub fn duration(text: &str) -> Result<Duration, String> {

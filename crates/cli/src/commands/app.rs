@@ -49,8 +49,8 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
             Desk::of(&service)?.tell(&Request::RefreshApplication { name, hard }).await?;
             Ok(Ended::Done)
         }
-        AppCommand::Diff { name, revision, output, service } => {
-            match differences(&service, name, revision).await {
+        AppCommand::Diff { name, revision, plan, output, service } => {
+            match differences(&service, name, (revision, plan)).await {
                 Ok((objects, findings)) => diff::report(&objects, &findings, output, printer),
                 // Whatever goes wrong, the exit code is that of an error and not that of a difference.
                 Err(error) => {
@@ -150,9 +150,13 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
 async fn differences(
     service: &ServiceArgs,
     name: String,
-    revision: Option<String>,
+    (revision, plan): (Option<String>, Option<String>),
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CliError> {
-    Ok(Desk::of(service)?.diff(name, revision).await?)
+    let desk = Desk::of(service)?;
+    Ok(match plan {
+        Some(hash) => desk.diff_plan(name, hash).await?,
+        None => desk.diff(name, revision).await?,
+    })
 }
 
 async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<Ended, CliError> {

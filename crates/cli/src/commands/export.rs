@@ -26,15 +26,22 @@ pub async fn run(args: &ExportArgs, printer: &Printer) -> Result<Ended, CliError
         RecordFormat::Json => document(&record.document(), Format::Json)?,
         RecordFormat::Html => record.page(),
     };
-    match &args.output {
-        None => printer.raw(&content)?,
-        Some(path) => {
-            write(path, content.as_bytes())?;
-            let id = record.inspected.operation.id;
-            printer.note(&format!("operation {id} is in {}", path.display()));
-        }
-    }
+    let what = format!("operation {}", record.inspected.operation.id);
+    give(args.output.as_deref(), &content, &what, printer)?;
     Ok(Ended::Done)
+}
+
+/// Writes a record to a file, or to standard output where none is named, or `-`.
+pub(super) fn give(
+    file: Option<&Path>,
+    content: &str,
+    what: &str,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let Some(path) = file.filter(|path| path.as_os_str() != "-") else { return printer.raw(content) };
+    write(path, content.as_bytes())?;
+    printer.note(&format!("{what} is in {}", path.display()));
+    Ok(())
 }
 
 async fn read(text: &str, state_dir: &StateDir, printer: &Printer) -> Result<Record, CliError> {

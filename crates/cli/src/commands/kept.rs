@@ -1,5 +1,7 @@
 //! `plan --save` and `sync --plan`: a plan is kept, and carried out as it is or not at all.
 
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use tidegate_executor::effects::{NO_OPERATION, NotPlanned, prepare};
@@ -8,8 +10,8 @@ use tidegate_model::SyncRequest;
 use tidegate_planner::Planned;
 use tidegate_service::clusters::{self, Chosen};
 use tidegate_service::error::ServiceError;
-use tidegate_service::plans::{Plans, is_hash};
-use tidegate_service::state_dir::StateDir;
+use tidegate_service::plans::{DIGITS_MIN, Plans, is_hash};
+use tidegate_service::state_dir::{StateDir, shell_word};
 use tidegate_service::{log, outage};
 
 use super::operation::{self, Work};
@@ -25,10 +27,11 @@ use crate::request;
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Plans against a cluster, and keeps the plan: in the file, and in the state directory. One that cannot run is only shown.
+/// `way` is what the command that is suggested next needs to find the cluster again.
 pub async fn save(
     (request, targets): (SyncRequest, Targets),
     (chosen, state_dir): (&Chosen, &StateDir),
-    file: &Path,
+    (file, way): (&Path, &str),
     printer: &Printer,
 ) -> Result<Planned, CliError> {
     let definitions = targets.definitions.clone();
@@ -51,11 +54,11 @@ pub async fn save(
     export::write(file, &text)?;
     let line = Plans::open(state_dir, printer).await?.keep(&kept)?;
     printer.note(&format!(
-        "plan {} ({}) is in {}; carry it out with `tidegate sync --plan {}`",
+        "plan {} ({}) is in {}; carry it out with `tidegate sync --plan {}{way}`",
         line.hash,
         line.summary(),
         file.display(),
-        file.display()
+        shell_word(&file.to_string_lossy())
     ));
     let secrets =
         kept.manifests.iter().filter(|object| object.group().is_empty() && object.kind() == "Secret").count();
@@ -113,15 +116,21 @@ async fn fits(
 /// A plan in a file, or else the one with this hash in the state directory.
 fn read(named: &str, state_dir: &StateDir) -> Result<KeptPlan, CliError> {
     let path = Path::new(named);
-    if is_hash(named) && !path.exists() {
+    let is_missing = fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    if is_missing && is_hash(named) {
         let none = || {
-            CliError::refused(format!(
+            CliError::usage(format!(
                 "there is no file {named}, and in the state directory {} no plan was ever kept",
                 state_dir.path().display()
             ))
         };
         let plans = Plans::look(state_dir)?.ok_or_else(none)?;
         return Ok(plans.get(&plans.find(named)?)?);
+    }
+    if is_missing {
+        return Err(CliError::usage(format!(
+            "there is no file {named}; name a file that `tidegate plan --save` has written, or a kept plan by at least the first {DIGITS_MIN} digits of its hash"
+        )));
     }
     let text = tidegate_service::files::read(path, BYTES_MAX)
         .map_err(|source| CliError::io("read", path, source))?;

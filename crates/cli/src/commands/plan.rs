@@ -42,7 +42,7 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
             None => preview(&request, given, &chosen, &state_dir, printer).await?,
             Some(file) => {
                 let work = (request.clone(), given);
-                kept::save(work, (&chosen, &state_dir), file, printer).await?
+                kept::save(work, (&chosen, &state_dir), (file, &args.cluster.hint()), printer).await?
             }
         };
         (request, planned, format!("the {}", chosen.destination()))

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tidegate_lifecycle::operation::{HealthRulesView, HookLogView, OperationView, WaveView};
 use tidegate_model::{
-    Cascade, OperationPhase, Override, Phase, ResourceResult, Severity, Timestamp, Warning, format_duration,
+    Cascade, OperationPhase, Override, Phase, ResourceResult, ResultCode, Severity, Timestamp, Warning,
+    format_duration,
 };
 use tidegate_service::documents::record::AttemptLog;
 use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
@@ -87,10 +88,16 @@ fn message(resource: &ResourceResult) -> String {
     }
 }
 
-/// A hook succeeds or fails; a resource is synced, and only worth another word when it then went wrong. What was told to
+/// A hook succeeds, fails or is passed over; a resource is synced, and only worth another word when it then went wrong. What was told to
 /// go and is not gone has no result yet.
 fn outcome(resource: &ResourceResult) -> String {
     let status = resource.status.map(|status| status.to_string());
+    let passed_over = status
+        .as_ref()
+        .filter(|_| matches!(resource.status, Some(ResultCode::Skipped | ResultCode::MarkedDone)));
+    if let (Some(_), Some(word)) = (resource.hook_type, passed_over) {
+        return format!("hook {word}");
+    }
     match (resource.hook_type, resource.hook_phase) {
         (Some(_), Some(phase)) => format!("hook {phase}"),
         (None, Some(phase)) if phase.is_unsuccessful() => match status {

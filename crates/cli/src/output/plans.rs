@@ -51,6 +51,9 @@ pub fn what_next(name: &str, line: &PlanLine) -> Text {
         (None, Some(who)) => format!("needs {who}: tidegate app approve {name} {short}"),
         (None, None) => format!("to carry it out: tidegate app sync {name} --plan {short}"),
     };
+    if line.operation.is_none() {
+        say(Style::Dim, format!("what it changes: tidegate app diff {name} --plan {short}"));
+    }
     say(Style::Dim, next);
     text
 }

@@ -5,18 +5,21 @@
 //! approves every byte. When it is carried out the cluster is read and planned once more, as at the moment it was made: the
 //! two plans have to be the same.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tidegate_cluster::Cluster;
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::{Digest, LiveObject, Object, Plan, PlanApproval, SyncRequest, TakenPlan, Timestamp};
+use tidegate_model::{
+    Action, Digest, LiveObject, Object, ObjectKey, Plan, PlanApproval, SyncRequest, TakenPlan, Timestamp,
+};
 use tidegate_oplog::Known;
-use tidegate_planner::{Comparer, Drift, Planned, Sight, drift, sights};
+use tidegate_planner::{Comparer, Difference, Drift, Planned, Sight, drift, sights};
 
 use super::comparing::by_key;
-use super::diff::NO_OPERATION;
+use super::diff::{self, Differences, NO_OPERATION, ObjectDifference, ObjectStatus, Question};
 use super::planning::{NotPlanned, Targets, masked, prepare_with};
 
 /// The layout of kept plans. One of another layout is refused.
@@ -171,6 +174,30 @@ impl KeptPlan {
         // Writing to a hasher cannot fail, and all of it is plain data with texts as keys.
         let _ = serde_json::to_writer(Writer(&mut hasher), self);
         Digest(hasher.finalize().into())
+    }
+
+    /// What the plan changes of the objects it is about, were it carried out on the cluster as it is: one after the other, in
+    /// its order, without hooks and without what it leaves alone. Writes nothing, and shows no value of a Secret.
+    pub async fn differences(
+        &self,
+        cluster: &dyn Cluster,
+        known: Option<&Known>,
+    ) -> Result<Vec<ObjectDifference>, CallError> {
+        let asked = (Question::Sync, &self.request);
+        // At the moment it was made: that is what its names are of.
+        let comparing = diff::diff(cluster, asked, self.targets.clone(), self.made_at, known);
+        let Differences { objects, .. } = comparing.await?;
+        let tasks = self.plan.tasks.iter().filter(|task| !task.is_hook());
+        let actions: BTreeMap<ObjectKey, Action> = tasks.map(|task| (task.key(), task.action)).collect();
+        let planned = |one: ObjectDifference| match actions.get(&one.task.key())? {
+            Action::PruneSkipped => None,
+            Action::Unchanged => {
+                let difference = Difference::default();
+                Some(ObjectDifference { status: ObjectStatus::Same, difference, refused: None, ..one })
+            }
+            _ => Some(one),
+        };
+        Ok(objects.into_iter().filter_map(planned).collect())
     }
 
     /// As a document, for a file.

@@ -180,7 +180,7 @@ pub struct WaveView {
     /// How many of them it prunes.
     #[serde(default)]
     pub prunes: u32,
-    /// How many of them are done.
+    /// How many of them are done; none that has failed.
     pub done: u32,
     /// When it was opened, in the newest attempt.
     pub opened_at: Option<Timestamp>,
@@ -277,7 +277,8 @@ fn waves(operation: &Operation) -> Vec<WaveView> {
             // What is left alone, or what nobody waits for, is done when the wave has passed.
             let done = operation
                 .wave_tasks(index)
-                .filter(|(_, _, state)| times.passed_at.is_some() || state.progress == Progress::Done);
+                .filter(|(_, _, state)| times.passed_at.is_some() || state.progress == Progress::Done)
+                .filter(|(_, _, state)| !state.is_unsuccessful());
             let number = |of: fn(Action) -> bool| {
                 let tasks = operation.wave_tasks(index).filter(|(_, task, _)| of(task.action));
                 u32::try_from(tasks.count()).unwrap_or(u32::MAX)

@@ -2,13 +2,14 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidegate_model::Plan;
+use tidegate_executor::effects::ObjectDifference;
+use tidegate_model::{Plan, Warning};
 use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
 use tidegate_service::lines::PlanLine;
 
 use super::ask::{Asking, part};
-use super::{Remote, because, sync};
+use super::{Remote, Whole as Differences, because, sync};
 
 #[derive(Deserialize)]
 struct Whole {
@@ -58,6 +59,21 @@ impl Remote {
         };
         let Whole { line, plan } = self.read(&format!("/api/v1/plans/{}/whole", part(&hash))).await?;
         Ok((line, plan))
+    }
+
+    /// What a kept plan of an application would change now.
+    ///
+    /// # Errors
+    ///
+    /// There is none, it was carried out, or its cluster cannot be looked at.
+    pub async fn diff_plan(
+        &self,
+        name: &str,
+        hash: &str,
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        let hash = self.whose(name, hash).await?;
+        let found: Differences = self.read(&format!("/api/v1/plans/{}/diff/objects", part(&hash))).await?;
+        Ok((found.objects, found.findings))
     }
 
     async fn lines(&self, name: Option<&str>) -> Result<Vec<PlanLine>, ServiceError> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_application::credentials;
 use tidegate_application::operation::{give_reason, resource};
+use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, ResourceStatus, SyncStatusCode};
 use tidegate_model::{Cascade, HealthStatus, IfTaken, OperationPhase, ResourceSelector, Warning};
 use tidegate_service::applications::Serving;
@@ -245,7 +246,7 @@ async fn diff(call: Call<DiffQuery>) -> Result<Differences, Problem> {
 
 /// Differences, and the objects between which they are.
 #[derive(Debug, Serialize, JsonSchema)]
-struct WholeDifferences {
+pub(super) struct WholeDifferences {
     /// In the order of a sync, as the command line reads them; values of Secrets are masked.
     objects: Vec<Value>,
     /// What was found beside.
@@ -255,9 +256,17 @@ struct WholeDifferences {
 async fn diff_objects(call: Call<DiffQuery>) -> Result<WholeDifferences, Problem> {
     let (serving, _) = one(&call).await?;
     let (objects, findings) = serving.diff(&named(&call), call.query.revision).await?;
-    let unwritten = |error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}"));
-    let objects = objects.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(unwritten)?;
-    Ok(WholeDifferences { objects, findings })
+    WholeDifferences::of(&objects, findings)
+}
+
+impl WholeDifferences {
+    pub(super) fn of(objects: &[ObjectDifference], findings: Vec<Warning>) -> Result<Self, Problem> {
+        let unwritten =
+            |error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}"));
+        let objects =
+            objects.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(unwritten)?;
+        Ok(Self { objects, findings })
+    }
 }
 
 async fn plan_next(call: Call<DiffQuery>) -> Answer {

@@ -9,10 +9,11 @@ use tidegate_application::operation;
 use tidegate_model::{Plan, ResourceSelector};
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::asking::{SyncWish, sync};
+use tidegate_service::documents::differences::{self, Differences};
 use tidegate_service::documents::plan::{self, KeptPlanDocument};
 use tidegate_service::lines::PlanLine;
 
-use super::applications::Named;
+use super::applications::{Named, WholeDifferences};
 use crate::access::Role;
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
@@ -22,6 +23,8 @@ use crate::route::{Answer, Call, Gives, Route, act, act_otherwise, json, look, l
 const PLANS: &str = "/api/v1/plans";
 const ONE: &str = "/api/v1/plans/{hash}";
 const WHOLE: &str = "/api/v1/plans/{hash}/whole";
+const DIFF: &str = "/api/v1/plans/{hash}/diff";
+const OBJECTS: &str = "/api/v1/plans/{hash}/diff/objects";
 const APPROVE: &str = "/api/v1/plans/{hash}/approve";
 const SYNC: &str = "/api/v1/plans/{hash}/sync";
 
@@ -40,6 +43,11 @@ pub(super) fn routes() -> Vec<Route> {
         ),
         look_otherwise((ONE, "getPlan", "A kept plan, wave by wave"), kept, get),
         look((WHOLE, "getWholePlan", "The same, as the command line reads it"), whole),
+        look((DIFF, "diffPlan", "What a kept plan would change now; values of Secrets are masked"), diff),
+        look(
+            (OBJECTS, "diffPlanObjects", "The same, with the objects as they are and as they would be"),
+            diff_objects,
+        ),
         act((APPROVE, "approvePlan", "Approve a plan; the operation that waits for it begins"), approve),
         act((SYNC, "syncPlan", "Carry out a plan, and nothing else"), carry_out),
     ]
@@ -69,7 +77,9 @@ async fn list(call: Call<ListQuery>) -> Result<Page<PlanLine>, Problem> {
     let limit = pages::limit(limit)?;
     let of = ("plans", &application);
     let after: Option<Place> = page.as_deref().map(|word| pages::place(&of, word)).transpose()?;
-    let mut items = call.site.queries()?.serving().await?.plans(application.as_deref()).await?;
+    let serving = call.site.queries()?.serving().await?;
+    application.as_deref().map_or(Ok(()), |application| known(&serving, application))?;
+    let mut items = serving.plans(application.as_deref()).await?;
     let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
     items.sort_by_cached_key(place);
     items.retain(|one| after.as_ref().is_none_or(|after| place(one) > *after));
@@ -85,6 +95,13 @@ fn document(status: StatusCode, (line, plan): &(PlanLine, Plan)) -> Answer {
 
 async fn serving<Q, B>(call: &Call<Q, B>) -> Result<Serving, Problem> {
     Ok(call.site.queries()?.serving().await?)
+}
+
+/// That there is an application which is meant.
+fn known(serving: &Serving, application: &str) -> Result<(), Problem> {
+    let is_there = !serving.find(Some(application)).applications.is_empty();
+    let none = || Problem::new(Code::NotFound, format!("there is no application {application:?}"));
+    is_there.then_some(()).ok_or_else(none)
 }
 
 async fn get(call: Call) -> Answer {
@@ -104,6 +121,16 @@ async fn whole(call: Call) -> Result<Whole, Problem> {
     let (line, plan) = serving(&call).await?.kept_plan(None, call.name("hash")).await?;
     let unwritten = |error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}"));
     Ok(Whole { line, plan: serde_json::to_value(plan).map_err(unwritten)? })
+}
+
+async fn diff(call: Call) -> Result<Differences, Problem> {
+    let (objects, findings) = serving(&call).await?.diff_plan(None, call.name("hash")).await?;
+    Ok(differences::document(&objects, &findings))
+}
+
+async fn diff_objects(call: Call) -> Result<WholeDifferences, Problem> {
+    let (objects, findings) = serving(&call).await?.diff_plan(None, call.name("hash")).await?;
+    WholeDifferences::of(&objects, findings)
 }
 
 /// What is planned.
@@ -126,6 +153,7 @@ struct MakeBody {
 async fn make(call: Call<Nothing, MakeBody>) -> Answer {
     let MakeBody { application, revision, prune, resources } = &call.body;
     let serving = serving(&call).await?;
+    known(&serving, application)?;
     let found = serving.only(application)?;
     let resources = resources.iter().map(|one| operation::resource(&ResourceSelector::from(one)));
     let wish = SyncWish {

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use tidegate_application::approval::{self, Author, Policy};
+use tidegate_application::approval::{self, Askers, Policy};
 use tidegate_application::sources::Sources;
 use tidegate_application::{instance_name, operation};
-use tidegate_executor::effects::{self, NO_OPERATION, NotPlanned};
+use tidegate_executor::effects::{self, NO_OPERATION, NotPlanned, ObjectDifference};
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock, Targets};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{Action, Digest, IfTaken, OperationId, Plan, SyncRequest};
+use tidegate_model::{Action, Digest, IfTaken, OperationId, Plan, Severity, SyncRequest, Warning};
 use tidegate_oplog::LogError;
 use tidegate_source::Address;
 
@@ -40,8 +40,9 @@ impl Waiting {
         Self { line, does: does(&plan.plan, &plan.request) }
     }
 
-    pub fn author(&self) -> Author<'_> {
-        Author::named(&self.line.by)
+    /// Who is behind an operation that is to carry it out.
+    pub fn askers<'a>(&'a self, asked: &'a OperationRequest) -> Askers<'a> {
+        Askers::of(&self.line.by, asked)
     }
 }
 
@@ -249,6 +250,35 @@ pub(crate) async fn check(
     }
 }
 
+/// What a kept plan would change now; and what has moved since it was made, so that it is not carried out any more.
+pub(crate) async fn differences(
+    shared: &Arc<Shared>,
+    application: &Application,
+    plan: KeptPlan,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+    let place = admit(shared, application).map_err(|none| ServiceError::refused(none.to_string()))?.0;
+    is_for(&plan, application, &place).map_err(ServiceError::refused)?;
+    let unseen = |error: CallError| {
+        ServiceError::refused(format!("the cluster cannot be looked at: {}", error.message))
+    };
+    let known = recorded::inventory(shared, &plan.request).await;
+    let objects = plan.differences(place.cluster.as_ref(), known.as_ref()).await.map_err(unseen)?;
+    let asked = Asked { request: plan.request.clone(), targets: Targets::default(), place };
+    let moved = match fits(shared, &asked, plan).await {
+        Ok(()) => None,
+        Err(NotPlanned::Moved(moved)) => Some(moved.to_string()),
+        Err(NotPlanned::Call(error)) => return Err(unseen(error)),
+    };
+    let warning = |message| Warning {
+        severity: Severity::Warning,
+        code: "plan-moved".to_owned(),
+        object: None,
+        origin: None,
+        message,
+    };
+    Ok((objects, moved.map(warning).into_iter().collect()))
+}
+
 /// Whether a plan is of this application, for where that goes now.
 fn is_for(plan: &KeptPlan, application: &Application, place: &Place) -> Result<(), String> {
     let hash = plan.hash().short();
@@ -350,7 +380,7 @@ pub(crate) async fn begin(
     let (place, mandate) = admit(shared, application).map_err(|none| Not::Refused(none.to_string()))?;
     is_for(&plan, application, &place).map_err(Not::Refused)?;
     let policy = shared.approvals(application).map_err(Not::Refused)?;
-    if let Some(who) = policy.missing(Author::named(&line.by), &line.approvals) {
+    if let Some(who) = policy.missing(Askers::of(&line.by, asked), &line.approvals) {
         return Err(Not::Refused(format!("plan {} is not carried out: it needs {who}", line.hash.short())));
     }
     let revisions = operation::revisions_of(&plan.request);

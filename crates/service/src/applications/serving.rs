@@ -134,8 +134,9 @@ impl Serving {
     }
 
     /// Asks for an operation of the application that is meant. Returns when that is durable.
-    pub async fn sync(&self, text: &str, asked: OperationRequest) -> Result<(), ServiceError> {
+    pub async fn sync(&self, text: &str, mut asked: OperationRequest) -> Result<(), ServiceError> {
         let key = self.one(text)?;
+        operation::bound_reason(&mut asked);
         self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), plan: None, reply }).await
     }
 

@@ -6,7 +6,9 @@ use tidegate_executor::Output;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
-use tidegate_model::{Cascade, OperationId, Override, Plan, ResourceSelector, StreamId, Warning};
+use tidegate_model::{
+    Cascade, OperationId, Override, Plan, ResourceSelector, StreamId, Warning, reason_line,
+};
 
 use crate::documents::deletion::DeletionPlan;
 use crate::documents::runs::{Run, RunLine};
@@ -235,6 +237,13 @@ pub enum Request {
         /// Its hash, or the beginning of it.
         hash: String,
     },
+    /// What a kept plan would change now.
+    DiffPlan {
+        /// The name of its application, or `NAMESPACE/NAME`.
+        name: String,
+        /// Its hash, or the beginning of it.
+        hash: String,
+    },
     /// That a sync of an application be planned, and the plan kept.
     PlanApplication {
         /// Its name, or `NAMESPACE/NAME`.
@@ -350,6 +359,20 @@ pub enum Wish {
     },
 }
 
+impl Wish {
+    /// The same, with its reason as it is recorded.
+    pub(crate) fn with_reason_line(mut self) -> Self {
+        let (Self::Terminate { reason }
+        | Self::Pause { reason }
+        | Self::Unpause { reason }
+        | Self::Confirm { reason }
+        | Self::Approve { reason, .. }
+        | Self::Override { reason, .. }) = &mut self;
+        *reason = reason_line(reason);
+        self
+    }
+}
+
 /// What is answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -383,7 +406,7 @@ pub enum Reply {
         /// What cannot be read and belongs to none.
         problems: Vec<String>,
     },
-    /// To [`Request::DiffApplication`].
+    /// To [`Request::DiffApplication`] and [`Request::DiffPlan`].
     Differences {
         /// In the order of a sync; values of Secrets are masked.
         objects: Vec<ObjectDifference>,

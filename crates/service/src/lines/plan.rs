@@ -47,12 +47,15 @@ pub struct PlanLine {
 pub enum PlanState {
     /// An operation of its application waits for its approval.
     Waiting,
-    /// It was made by itself for an operation, and there is another one since, or nobody wants it any more.
+    /// It was made by itself for an operation, and there is another one since.
     Replaced,
     /// It can be carried out, or needs an approval before.
     Kept,
     /// An operation carries it out, has done so, or is about to: all is approved that has to be.
     Taken,
+    /// It was made by itself for an operation that nobody wants any more: that was ended before it began, or nothing was left to
+    /// do.
+    Withdrawn,
 }
 
 impl fmt::Display for PlanState {
@@ -62,6 +65,7 @@ impl fmt::Display for PlanState {
             Self::Replaced => "replaced",
             Self::Kept => "kept",
             Self::Taken => "taken",
+            Self::Withdrawn => "withdrawn",
         })
     }
 }

@@ -8,6 +8,7 @@ use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::preview::{self, DeletionPreview};
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_model::reason_line;
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{FoundSets, SetBoard, SetCourse};
@@ -111,6 +112,7 @@ impl SetServing {
 
     /// Asks something of the rollout or the teardown of the set that is meant. Returns when that is durable.
     pub async fn wish(&self, text: &str, wish: SetWish, by: String, why: String) -> Result<(), ServiceError> {
+        let why = reason_line(&why);
         self.request(text, |reply| SetMessage::Wish { wish, by, why, reply }).await
     }
 

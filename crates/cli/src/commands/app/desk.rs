@@ -124,6 +124,18 @@ impl Desk {
         }
     }
 
+    /// What a kept plan of an application would change now.
+    pub async fn diff_plan(
+        &self,
+        name: String,
+        hash: String,
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        match self {
+            Self::Here(state_dir) => reach::diff_plan(state_dir, name, hash).await,
+            Self::There(remote) => remote.diff_plan(&name, &hash).await,
+        }
+    }
+
     /// What the hooks of an operation write while they run.
     pub async fn follow_output(&self, operation: OperationId) -> Result<Followed, ServiceError> {
         match self {

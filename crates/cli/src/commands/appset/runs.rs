@@ -6,7 +6,7 @@ use tidegate_service::{route, runs};
 
 use crate::args::{ExportRunArgs, Format, RecordFormat, RunsArgs, ServiceArgs, ShowRunArgs};
 use crate::commands::app::desk::Desk;
-use crate::commands::export::write;
+use crate::commands::export::give;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{self, Printer};
@@ -50,14 +50,9 @@ pub async fn export(args: &ExportRunArgs, printer: &Printer) -> Result<Ended, Cl
         RecordFormat::Json => output::document(&run.record(now), Format::Json)?,
         RecordFormat::Html => run.page(now),
     };
-    match &args.output {
-        None => printer.raw(&content)?,
-        Some(path) => {
-            write(path, content.as_bytes())?;
-            let line = &run.run.line;
-            printer.note(&format!("{} {} is in {}", line.kind.word(), line.id, path.display()));
-        }
-    }
+    let line = &run.run.line;
+    let what = format!("{} {}", line.kind.word(), line.id);
+    give(args.output.as_deref(), &content, &what, printer)?;
     Ok(Ended::Done)
 }
 

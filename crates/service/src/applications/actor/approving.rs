@@ -84,7 +84,7 @@ impl AppState {
         let plan = approval::plan_of(asked);
         let waiting =
             self.approving.waiting.as_ref().filter(|one| plan == Some(one.line.hash.to_string().as_str()));
-        let told = waiting.map(|one| (one, policy.missing(one.author(), &one.line.approvals)));
+        let told = waiting.map(|one| (one, policy.missing(one.askers(asked), &one.line.approvals)));
         let (awaited, condition) = match told {
             Some((_, None)) => return None,
             Some((one, Some(who))) => {
@@ -103,15 +103,16 @@ impl AppState {
         Some(awaited)
     }
 
-    /// Nobody asks any more for what a plan was made for: it is not taken up again when somebody asks for the same.
-    fn withdraw_plan(&mut self) {
-        if let Some(Waiting { line, .. }) = self.approving.waiting.take() {
-            let shared = Arc::clone(&self.shared);
-            self.tasks.spawn(async move {
-                if let Err(error) = with_plans(&shared, move |plans| plans.withdraw(line.hash)).await {
-                    tracing::warn!(plan = %line.hash, %error, "a plan that nobody wants any more is kept as one that waits");
-                }
-            });
+    /// Nobody asks any more for what a plan was made for: it is not taken up again when somebody asks for the same. The answer is
+    /// for whoever is told that.
+    pub(super) fn withdraw_plan(&mut self) -> impl Future<Output = ()> + Send + use<> {
+        let waiting = self.approving.waiting.take();
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let Some(Waiting { line, .. }) = waiting else { return };
+            if let Err(error) = with_plans(&shared, move |plans| plans.withdraw(line.hash)).await {
+                tracing::warn!(plan = %line.hash, %error, "a plan that nobody wants any more is kept as one that waits");
+            }
         }
     }
 
@@ -120,7 +121,8 @@ impl AppState {
         if !self.approving.is_due {
             self.say(approval::WAITING, &[], now);
             if self.application.operation.is_none() {
-                self.withdraw_plan();
+                let withdrawing = self.withdraw_plan();
+                self.tasks.spawn(withdrawing);
             }
             return;
         }

@@ -60,6 +60,9 @@ impl AppState {
         }
         let now = self.now();
         operation::take_in(&mut self.application, Progress::terminated(by, now));
+        if self.application.operation.is_none() {
+            self.withdraw_plan().await;
+        }
         self.ask(Level::Latest);
         Ok(())
     }

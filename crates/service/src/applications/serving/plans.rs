@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tidegate_application::approval::{Author, plan_of, waiting_plan};
+use tidegate_application::approval::{Askers, Author, plan_of, waiting_plan};
 use tidegate_application::operation;
-use tidegate_executor::effects::Mask;
+use tidegate_executor::effects::{Mask, ObjectDifference};
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
-use tidegate_model::{Plan, PlanApproval};
+use tidegate_model::{Plan, PlanApproval, Warning, reason_line};
 
 use super::Serving;
 use crate::applications::approving::{self, with_plans};
@@ -31,6 +31,24 @@ impl Serving {
     pub async fn kept_plan(&self, text: Option<&str>, hash: &str) -> Result<(PlanLine, Plan), ServiceError> {
         let (line, plan) = self.find_plan(text, hash).await?;
         Ok((self.plan_line(&line), without_secrets(plan)))
+    }
+
+    /// What a kept plan would change, were it carried out now, and what has moved since it was made: of the application that is
+    /// meant, if one is.
+    pub async fn diff_plan(
+        &self,
+        text: Option<&str>,
+        hash: &str,
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        let (line, plan) = self.find_plan(text, hash).await?;
+        if let Some(operation) = line.operation {
+            return Err(ServiceError::refused(format!(
+                "plan {} was carried out by operation {operation}, and what it has changed does not differ any more; `tidegate ops show {operation}` says what was done",
+                line.hash.short()
+            )));
+        }
+        let application = self.of_plan(&line)?;
+        approving::differences(&self.shared, &application, plan).await
     }
 
     /// Plans a sync of the application that is meant, and keeps the plan. Nothing is written to its cluster.
@@ -69,7 +87,7 @@ impl Serving {
             drop(self.supervisor.send_message(SupervisorMessage::Doubt { key }));
             return Err(moved);
         }
-        let given = PlanApproval { by, reason, at: SystemClock.now() };
+        let given = PlanApproval { by, reason: reason_line(&reason), at: SystemClock.now() };
         let hash = line.hash;
         self.request(|reply| SupervisorMessage::Approve { key, hash, given, reply }).await?;
         let (_, line) = approving::kept(&self.shared, hash).await?;
@@ -132,12 +150,12 @@ impl Serving {
                 "plan {short} was carried out by operation {operation}, and a plan is carried out once; make a new plan with `tidegate app plan {key}`"
             )));
         }
-        if let Some(who) = policy.missing(Author::named(&line.by), &line.approvals) {
+        let mut asked = asked_by(&application, &plan, by);
+        if let Some(who) = policy.missing(Askers::of(&line.by, &asked), &line.approvals) {
             return Err(ServiceError::refused(format!(
                 "plan {short} of application {key} needs {who}: `tidegate app approve {key} {short}`"
             )));
         }
-        let mut asked = asked_by(&application, &plan, by);
         operation::give_reason(&mut asked, &reason);
         let plan = Some(ByPlan { hash: line.hash, allow_drift });
         let name = line.hash;
@@ -206,6 +224,7 @@ impl Serving {
         let missing = || policy.as_ref()?.missing(Author::named(&line.by), &line.approvals);
         let state = match line.operation {
             Some(_) => PlanState::Taken,
+            None if line.is_by_itself && line.is_withdrawn => PlanState::Withdrawn,
             None if waiting == Some(hash.as_str()) => PlanState::Waiting,
             // All is approved that has to be, and its operation is about to begin.
             None if own.is_some() && missing().is_none() => PlanState::Taken,

@@ -275,14 +275,12 @@ async fn an_end_by_hand_takes_the_plan_back_and_a_dry_run_needs_none() {
     let mut served = serve(None).await;
     ask(&served, "ann").await.unwrap();
     let hash = waits(&served, "").await;
-    served.serving().terminate("web", "ben".to_owned(), String::new()).await.unwrap();
-    let (phase, message) = ended(&served).await;
-    assert_eq!(
-        (phase, message.contains("terminated by ben before it began")),
-        (OperationPhase::Failed, true)
-    );
+    served.serving().terminate("web", "ben".to_owned(), "no thanks".to_owned()).await.unwrap();
     let (line, _) = served.serving().kept_plan(None, &hash).await.unwrap();
-    assert_eq!(line.state, PlanState::Replaced);
+    assert_eq!(line.state, PlanState::Withdrawn, "there is no newer one");
+    let (phase, message) = ended(&served).await;
+    let told = "Operation terminated by ben before it began: no thanks";
+    assert_eq!((phase, message.as_str()), (OperationPhase::Failed, told));
     let asked = asking::sync(&application("web"), SyncWish { dry_run: true, ..SyncWish::default() });
     served.serving().sync("web", asked).await.unwrap();
     let over = served.until("web", |one, _| {
@@ -331,6 +329,27 @@ async fn a_progressive_sync_is_told_that_its_operation_waits_and_goes_on_when_it
         }
     }
     assert_eq!(served.made("ConfigMap"), [operation]);
+    served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_approves_the_plan_of_another_does_not_have_it_carried_out_alone() {
+    let mut served = serve(Some("others")).await;
+    let mut asked = asking::sync(&application("web"), SyncWish::default());
+    asked.initiated_by.username = "ann".to_owned();
+    let (line, _) = served.serving().make_plan("web", asked).await.unwrap();
+    let carry_out = async |served: &Served, by: &str| {
+        served.serving().sync_plan(Some("web"), &line.hash, (false, by.to_owned(), String::new())).await
+    };
+    approve(&served, &line.hash, "ben").await.unwrap();
+    let refused = carry_out(&served, "ben").await.unwrap_err().to_string();
+    let both = "other than ann, who has made the plan, and ben, who asks for the sync";
+    assert!(refused.contains(both), "{refused}");
+    assert_untouched(&served);
+    // A second pair of eyes will do, and so will the author with the approval of the first.
+    approve(&served, &line.hash, "cleo").await.unwrap();
+    carry_out(&served, "ben").await.unwrap();
+    assert_eq!(ended(&served).await.0, OperationPhase::Succeeded);
     served.end().await;
 }
 
