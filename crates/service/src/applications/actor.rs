@@ -30,7 +30,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use self::approving::Approving;
 pub(crate) use self::comparing::With;
-use self::keeping::Unkept;
+use self::keeping::{Overwritten, Unkept};
 use self::running::Runs;
 pub(crate) use self::running::end_in_engine;
 use self::superseding::Superseding;
@@ -93,6 +93,8 @@ pub(crate) struct AppState {
     durable: Option<OperationId>,
     /// What could not be written down.
     unkept: Option<Unkept>,
+    /// What others have written over what was.
+    overwritten: Overwritten,
     asked: Option<Level>,
     comparing: bool,
     /// What the last comparison has found, for the next one; and how many operations had ended before that began.
@@ -149,6 +151,7 @@ impl Actor for ApplicationActor {
             shown: Deployments::default(),
             durable: written,
             unkept: None,
+            overwritten: Overwritten::default(),
             asked: Some(Level::Latest),
             comparing: false,
             memory: Memory::default(),
@@ -199,6 +202,7 @@ impl AppState {
         match message {
             AppMessage::Begin => {}
             AppMessage::Changed(stored) => self.changed(*stored),
+            AppMessage::Overwritten(ended) => self.is_overwritten(ended).await,
             AppMessage::Compare(level) => self.ask(level),
             AppMessage::Stirred => self.stirred(myself),
             // What it waits for is looked at below.
@@ -353,6 +357,7 @@ impl AppState {
             return;
         }
         self.describe(now);
+        self.tell_overwritten(myself, now);
         self.delete(myself, now).await;
         self.place_runs(myself, now);
         if !self.application.is_deleting() {

@@ -16,7 +16,7 @@ use super::actor::With;
 use super::approving::Looked;
 use super::comparing::Compared;
 use super::projects::globals::GlobalsTold;
-use super::store::{AppKey, StoreEvent, Stored};
+use super::store::{AppKey, Ended, StoreEvent, Stored};
 
 /// Where an answer goes: done, or why not.
 pub(crate) type Answer = RpcReplyPort<Result<(), String>>;
@@ -84,6 +84,8 @@ pub(crate) enum AppMessage {
     Begin,
     /// It is written down in another way.
     Changed(Box<Stored>),
+    /// Somebody else has changed what was kept of it, or ends its operation by that.
+    Overwritten(Option<Ended>),
     /// It is to be compared.
     Compare(Level),
     /// Something in the cluster has changed; others may have as well.

@@ -399,6 +399,7 @@ impl SupervisorState {
                     _ => self.begin(myself, stored, 0).await,
                 }
             }
+            StoreEvent::Overwritten { key, ended } => self.tell(&key, AppMessage::Overwritten(ended)),
             StoreEvent::Gone(key) => {
                 if let Some(actor) = self.children.remove(&key).and_then(|child| child.actor) {
                     let _ = actor.stop_and_wait(None, None).await;

@@ -4,19 +4,43 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
-use tidegate_application::{conditions, operation};
+use tidegate_application::{conditions, operation, refresh};
 use tidegate_executor::EngineError;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest};
 use tidegate_model::{OperationId, Timestamp};
 
 use super::{AGAIN_AFTER, AppState};
 use crate::applications::messages::AppMessage;
+use crate::applications::store::Ended;
 use crate::applications::telling;
 
 /// What others read is written no more often than this.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// A condition of our own, which is shown and cannot be written: it is about just that.
 const UNWRITTEN: &str = "StatusWriteError";
+
+/// A condition of our own: others go on writing into the status.
+const OVERWRITTEN: &str = "StatusOverwrittenWarning";
+/// What others have changed so often, each time within this time of the last, is put back no more often than this.
+const FIGHT: u32 = 5;
+const FIGHT_IS_OVER_AFTER: Duration = Duration::from_secs(120);
+const PUT_BACK_EVERY: Duration = Duration::from_secs(30);
+
+/// What others have written over what was kept.
+#[derive(Default)]
+pub(super) struct Overwritten {
+    /// It is not put back yet.
+    is_due: bool,
+    /// How often it was, without a rest between, and when last.
+    times: u32,
+    last: Timestamp,
+}
+
+impl Overwritten {
+    fn is_fight(&self, now: Timestamp) -> bool {
+        self.times >= FIGHT && now < self.last + FIGHT_IS_OVER_AFTER
+    }
+}
 
 /// A write that was refused.
 pub(super) struct Unkept {
@@ -38,7 +62,7 @@ impl AppState {
     /// operation, which is not begun or forgotten before it is written down. What is refused is tried again after a while,
     /// and shown with the reason.
     pub(super) async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
-        if self.kept.as_deref() == Some(&self.application) {
+        if self.kept.as_deref() == Some(&self.application) && !self.is_to_be_put_back() {
             self.settle(None);
             if self.shown != self.deployments {
                 self.show();
@@ -64,6 +88,7 @@ impl AppState {
         match &kept {
             Ok(()) => {
                 (self.kept, self.kept_at) = (Some(self.posted()), now);
+                self.overwritten.is_due = false;
                 self.durable = self.operation_id();
             }
             Err(_) => self.set_alarm(myself, now + AGAIN_AFTER),
@@ -73,6 +98,7 @@ impl AppState {
 
     /// Whether what there is to write can be written later, which is then seen to.
     fn may_wait(&mut self, myself: &ActorRef<AppMessage>) -> bool {
+        let (is_put_back, now) = (self.is_to_be_put_back(), self.now());
         let Some(kept) = self.kept.as_mut().filter(|kept| kept.operation == self.application.operation)
         else {
             return false;
@@ -80,7 +106,8 @@ impl AppState {
         // That it was looked at again is told by the next write that tells more.
         let mut known = Application::clone(kept);
         known.status.reconciled_at = self.application.status.reconciled_at;
-        if known == self.application {
+        let is_same = known == self.application;
+        if is_same && !is_put_back {
             self.kept = Some(self.posted());
             self.settle(None);
             return true;
@@ -89,12 +116,51 @@ impl AppState {
         if !self.shared.store.is_shared() {
             return false;
         }
-        let due = self.kept_at + WRITE_EVERY;
-        let is_early = self.now() < due;
+        let every = if is_same && self.overwritten.is_fight(now) { PUT_BACK_EVERY } else { WRITE_EVERY };
+        let due = self.kept_at + every;
+        let is_early = now < due;
         if is_early {
             self.set_alarm(myself, due);
         }
         is_early
+    }
+
+    /// Somebody else has changed what was kept: that is put back. Where the phase of its operation says now that it is to end,
+    /// it does.
+    pub(super) async fn is_overwritten(&mut self, ended: Option<Ended>) {
+        let now = self.now();
+        let times =
+            if now < self.overwritten.last + FIGHT_IS_OVER_AFTER { self.overwritten.times } else { 0 };
+        self.overwritten = Overwritten { is_due: true, times: times.saturating_add(1), last: now };
+        let Some(Ended { operation }) = ended else { return };
+        if self.application.operation.is_none() || operation.is_some() && operation != self.operation_id() {
+            return;
+        }
+        let by = self.shared.store.writer_of_phase(&self.key).await;
+        let by = by.unwrap_or_else(|| "somebody who wrote the phase Terminating".to_owned());
+        if let Err(problem) = self.terminate(&by).await {
+            tracing::warn!(application = %self.key, problem, by, "an operation that is to end goes on");
+        }
+    }
+
+    /// Whether what others have changed is put back now. While it is left alone, they may.
+    fn is_to_be_put_back(&self) -> bool {
+        self.overwritten.is_due && (self.is_at_work() || !refresh::is_skipped(&self.application))
+    }
+
+    /// Says whether others go on writing into its status.
+    pub(super) fn tell_overwritten(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
+        let is_fight = self.overwritten.is_fight(now);
+        let words = is_fight.then(|| {
+            format!(
+                "others write into its status again and again, which is put back every {} s at most: see in metadata.managedFields who does; two controllers cannot serve one application",
+                PUT_BACK_EVERY.as_secs()
+            )
+        });
+        self.say(OVERWRITTEN, words.as_slice(), now);
+        if is_fight {
+            self.set_alarm(myself, self.overwritten.last + FIGHT_IS_OVER_AFTER);
+        }
     }
 
     /// Takes in how the last write has ended, and shows what is new in that.
@@ -182,3 +248,12 @@ impl AppState {
         self.durable == Some(id)
     }
 }
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+mod tests;

@@ -335,6 +335,7 @@ mod tests {
                 let deleting = if stored.application.is_deleting() { " deleting" } else { "" };
                 format!("applied {}{deleting}{wrong}", AppKey::of(&stored.application))
             }
+            StoreEvent::Overwritten { key, .. } => format!("overwritten {key}"),
             StoreEvent::Gone(key) => format!("gone {key}"),
             StoreEvent::Projects(_) => "projects".to_owned(),
             StoreEvent::Problems(problems) => format!("problems {problems:?}"),

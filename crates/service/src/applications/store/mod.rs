@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use tidegate_application::CONTROL_NAMESPACE;
-use tidegate_model::Object;
 use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_model::{Object, OperationId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::projects::ProjectSet;
@@ -127,11 +127,25 @@ pub struct Stored {
     pub lost: Option<String>,
 }
 
+/// An operation that somebody ends by writing the phase `Terminating`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which one; nothing where it has not begun.
+    pub operation: Option<OperationId>,
+}
+
 /// What happens in a store.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoreEvent {
     /// An application is new, or changed.
     Applied(Box<Stored>),
+    /// Somebody else has changed what was kept of an application.
+    Overwritten {
+        /// Which application.
+        key: AppKey,
+        /// The operation that is to end, where the phase says so now.
+        ended: Option<Ended>,
+    },
     /// An application is no longer written down.
     Gone(AppKey),
     /// These are the projects there are. Told before any application.
@@ -171,6 +185,11 @@ pub trait ApplicationStore: Send + Sync + 'static {
 
     /// Lets an application go that is being deleted: its finalizers are now these. The watch tells when it is gone.
     async fn release(&self, application: &Application) -> Result<(), ServiceError>;
+
+    /// Who has written the phase of an application's operation, as far as that is known: `kubectl-patch`.
+    async fn writer_of_phase(&self, _: &AppKey) -> Option<String> {
+        None
+    }
 
     /// Forgets what is known of an application.
     async fn forget(&self, key: &AppKey) -> Result<(), ServiceError>;

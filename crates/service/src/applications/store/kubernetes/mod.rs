@@ -28,7 +28,7 @@ use tidegate_model::argo::{API_VERSION, Application};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub(crate) use self::resource::Applications;
-use self::seen::All;
+use self::seen::{All, writer_of_phase};
 use self::site::{PAUSES, Part, Site, kind, lock};
 use super::projects::{self, Named};
 use super::{AppKey, ApplicationStore, StoreEvent, tell_all};
@@ -182,6 +182,12 @@ impl ApplicationStore for KubernetesStore {
 
     async fn release(&self, application: &Application) -> Result<(), ServiceError> {
         self.set_finalizers(application).await
+    }
+
+    /// Watches do not tell.
+    async fn writer_of_phase(&self, key: &AppKey) -> Option<String> {
+        let found = self.site.cluster.get(&kind::<Applications>(), &key.namespace, &key.name).await;
+        writer_of_phase(&found.ok()??)
     }
 
     /// It was the status of a resource that is gone.

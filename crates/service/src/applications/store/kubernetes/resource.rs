@@ -3,15 +3,15 @@
 use serde_json::Value;
 use tidegate_application::deletion::is_own_finalizer;
 use tidegate_application::hook_finalizers::{self, is_hook_finalizer};
-use tidegate_application::operation::disown;
+use tidegate_application::operation::{self as requests, disown};
 use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_model::Object;
-use tidegate_model::argo::{self, Application, ObjectMeta};
+use tidegate_model::argo::{self, Application, ObjectMeta, OperationRequest};
 
 use super::MANAGED_LABEL;
-use super::seen::{All, Asked, Seen, Served, finalizers, operation, set};
+use super::seen::{All, Asked, Overwritten, Seen, Served, finalizers, operation, set};
 use super::shortened::{OF_APPLICATION, SHORTENED, STATUS_BYTES_MAX, shorten};
-use crate::applications::store::{AppKey, StoreEvent, Stored};
+use crate::applications::store::{AppKey, Ended, StoreEvent, Stored};
 
 /// What of `metadata` is written by whoever answers for an application.
 const GIVEN: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
@@ -41,6 +41,14 @@ impl Served for Applications {
         Ok(StoreEvent::Applied(Box::new(stored)))
     }
 
+    fn overwritten(key: AppKey, what: Overwritten) -> Option<StoreEvent> {
+        let ended = what.ended.map(|operation| {
+            let operation = serde_json::from_value::<OperationRequest>(operation).ok();
+            Ended { operation: operation.as_ref().and_then(requests::id) }
+        });
+        Some(StoreEvent::Overwritten { key, ended })
+    }
+
     fn gone(key: AppKey) -> StoreEvent {
         StoreEvent::Gone(key)
     }
@@ -61,7 +69,9 @@ impl All<Applications> {
         let merged = merged(seen, application);
         // What others have asked for stays there, and is theirs.
         seen.writing = application.operation.as_ref().and_then(|_| operation(&merged));
-        (merged != seen.object).then_some(merged)
+        let is_news = merged != seen.object;
+        seen.writing_status = merged.pointer("/status").filter(|_| is_news).cloned();
+        is_news.then_some(merged)
     }
 
     /// The resource with what is given of an application, if it is still as it was told with its version. `None` where

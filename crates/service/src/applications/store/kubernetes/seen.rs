@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
 use serde_json::{Map, Value};
-use tidegate_model::Object;
-use tidegate_model::annotations::DELETION_REQUESTED_BY;
+use tidegate_model::annotations::{DELETION_REQUESTED_BY, SERVICE_MANAGER};
+use tidegate_model::{Object, managed_fields};
 
 use super::{MANAGED_LABEL, Reach};
 use crate::applications::store::AppKey;
@@ -32,6 +32,10 @@ pub(crate) trait Served: Send + 'static {
     ///
     /// It cannot be read, and could not before: why.
     fn applied(object: &Object, good: Option<&Object>, asked: Asked) -> Result<Self::Event, String>;
+    /// Somebody else has changed what those wrote who serve the kind, if that is told.
+    fn overwritten(_: AppKey, _: Overwritten) -> Option<Self::Event> {
+        None
+    }
     /// A resource is gone.
     fn gone(key: AppKey) -> Self::Event;
     /// Resources cannot be read, for these reasons.
@@ -49,6 +53,13 @@ pub(crate) enum Asked {
     Anew,
     /// It is known to whoever serves the resource.
     Before,
+}
+
+/// What somebody else has written over what is known of a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Overwritten {
+    /// The operation whose phase is `Terminating` now, as the status has it.
+    pub ended: Option<Value>,
 }
 
 /// All resources of a kind.
@@ -81,6 +92,10 @@ pub(super) struct Seen {
     pub(super) operation: Option<Value>,
     /// The operation that is on its way there: the watch may show it before that is answered.
     pub(super) writing: Option<Value>,
+    /// The status that is on its way there.
+    pub(super) writing_status: Option<Value>,
+    /// What somebody else has changed of what is known, and was not told yet.
+    overwritten: Option<Overwritten>,
 }
 
 impl<K: Served> All<K> {
@@ -146,7 +161,10 @@ impl<K: Served> All<K> {
         let mut events = Vec::new();
         if let Some(seen) = self.seen.get_mut(&key) {
             if seen.object.uid() == object.uid() {
-                return seen.changed::<K>(object).into_iter().collect();
+                seen.look_for_others(&object);
+                let changed = seen.changed::<K>(object);
+                let overwritten = seen.overwritten.take().and_then(|what| K::overwritten(key, what));
+                return overwritten.into_iter().chain(changed).collect();
             }
             // Another one of its name.
             events = self.gone(key.clone());
@@ -224,6 +242,7 @@ impl<K: Served> All<K> {
             if refresh::<K>(&object).is_none() {
                 seen.refresh = None;
             }
+            seen.writing_status = None;
             seen.take(object);
         }
     }
@@ -244,6 +263,7 @@ impl<K: Served> All<K> {
     pub fn read_anew(&mut self, key: &AppKey, mut object: Object) {
         object.metadata_mut().remove("managedFields");
         if let Some(seen) = self.seen.get_mut(key).filter(|seen| seen.object.uid() == object.uid()) {
+            seen.look_for_others(&object);
             seen.take(object);
         }
     }
@@ -259,6 +279,8 @@ impl Seen {
             refresh: refresh::<K>(&object),
             operation: operation(&object),
             writing: None,
+            writing_status: None,
+            overwritten: None,
             object,
         }
     }
@@ -268,6 +290,22 @@ impl Seen {
         if version(&object) >= version(&self.object) {
             self.object = object;
         }
+    }
+
+    /// Whether somebody else has changed the status, or taken the operation away, in an object that the cluster shows now.
+    fn look_for_others(&mut self, object: &Object) {
+        let status = |object: &Object| object.pointer("/status").cloned();
+        let now = status(object);
+        if version(object) <= version(&self.object) || now.is_some() && now == self.writing_status {
+            return;
+        }
+        let is_asked_no_more = self.operation.is_some() && operation(object).is_none();
+        if now == status(&self.object) && !is_asked_no_more {
+            return;
+        }
+        let ended = ended(object).filter(|_| ended(&self.object).is_none());
+        let told = self.overwritten.get_or_insert_default();
+        told.ended = told.ended.take().or(ended);
     }
 
     /// What is news in an object that the cluster shows.
@@ -333,6 +371,24 @@ pub(super) fn finalizers(object: &Object) -> Vec<String> {
 /// Versions of one object are compared as numbers, which all servers give.
 fn version(object: &Object) -> u64 {
     object.resource_version().parse().unwrap_or(u64::MAX)
+}
+
+/// The operation that is to end, by the phase in a status.
+fn ended(object: &Object) -> Option<Value> {
+    let state = object.pointer("/status/operationState")?;
+    let is_ended = state.get("phase")? == "Terminating" && state.get("finishedAt").is_none();
+    is_ended.then(|| state.get("operation").cloned().unwrap_or_default())
+}
+
+/// Who has written the phase of an operation last, as the server names managers; nobody where we have.
+pub(super) fn writer_of_phase(object: &Object) -> Option<String> {
+    let entries = object.pointer("/metadata/managedFields")?.as_array()?.iter().filter(|entry| {
+        let fields = managed_fields(entry).unwrap_or_default();
+        let state = fields.get("f:status").and_then(|status| status.get("f:operationState"));
+        state.is_some_and(|state| state.get("f:phase").is_some())
+    });
+    let newest = entries.max_by_key(|entry| entry.get("time").and_then(Value::as_str))?;
+    newest.get("manager").and_then(Value::as_str).filter(|one| *one != SERVICE_MANAGER).map(str::to_owned)
 }
 
 fn refresh<K: Served>(object: &Object) -> Option<String> {

@@ -1,14 +1,15 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_application::operation as requests;
 use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, DeleteRequest, WriteMode};
 use tidegate_model::argo::{OperationRequest, SyncStatusCode};
-use tidegate_model::{Object, Timestamp};
+use tidegate_model::{Object, OperationId, Timestamp};
 
 use super::*;
-use crate::applications::store::Stored;
+use crate::applications::store::{Ended, Stored};
 use crate::simulated;
 
 async fn apply(cluster: &dyn Cluster, value: Value) -> Object {
@@ -69,7 +70,7 @@ fn of(namespaces: &[&str]) -> Reach {
 async fn next(events: &mut UnboundedReceiver<StoreEvent>) -> StoreEvent {
     loop {
         match events.recv().await.unwrap() {
-            StoreEvent::Projects(_) => {}
+            StoreEvent::Projects(_) | StoreEvent::Overwritten { .. } => {}
             event => return event,
         }
     }
@@ -81,6 +82,7 @@ async fn told(events: &mut UnboundedReceiver<StoreEvent>) -> String {
             let asked = if stored.application.operation.is_some() { " with an operation" } else { "" };
             format!("{}{asked}", AppKey::of(&stored.application))
         }
+        StoreEvent::Overwritten { key, ended } => format!("overwritten {key} {ended:?}"),
         StoreEvent::Gone(key) => format!("gone {key}"),
         StoreEvent::Projects(_) => "projects".to_owned(),
         StoreEvent::Problems(problems) => format!("{problems:?}"),
@@ -158,6 +160,52 @@ async fn what_is_known_is_written_into_the_status_and_is_no_news() {
     cluster.put(changed, None).await.unwrap();
     let news = applied(&mut events).await.application;
     assert_eq!((news.spec.project.as_str(), news.operation), ("shop", None));
+}
+
+/// What others write into the status, or take away of what is asked, is told, and put back when it is kept again; what was kept
+/// here is not told.
+#[tokio::test(start_paused = true)]
+async fn what_others_write_over_what_is_known_is_told() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), web("argocd")).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let mut application = applied(&mut events).await.application;
+    assert_eq!(told(&mut events).await, "settled");
+    let mut asked = OperationRequest::default();
+    let id: OperationId = "0193b6a7-5f80-7000-8000-000000000001".parse().unwrap();
+    asked.set_remark(requests::ID_REMARK, id.to_string());
+    application.status.sync.get_or_insert_default().status = SyncStatusCode::Synced;
+    application.operation = Some(asked);
+    let now = Timestamp::from_millis(1_700_000_000_000);
+    requests::wait(&mut application, "for a gate".to_owned(), now);
+    let mut overwritten = async |change: &(dyn Fn(&mut Object) + Sync)| {
+        store.keep(&application).await.unwrap();
+        let kept = live(cluster.as_ref()).await;
+        let mut changed = kept.clone();
+        change(&mut changed);
+        let request = ApplyRequest::new(changed, WriteMode::Replace { recreate: false });
+        cluster.apply(request).await.unwrap();
+        let StoreEvent::Overwritten { key, ended } = events.recv().await.unwrap() else {
+            panic!("nothing is told")
+        };
+        let by = store.writer_of_phase(&key).await;
+        store.keep(&application).await.unwrap();
+        let now = live(cluster.as_ref()).await;
+        assert_eq!(
+            (now.pointer("/status"), now.pointer("/operation")),
+            (kept.pointer("/status"), kept.pointer("/operation"))
+        );
+        (ended, by)
+    };
+    let none = overwritten(&|object| drop(object.section_mut("status").remove("sync"))).await;
+    assert_eq!(none, (None, None), "the phase is ours");
+    assert_eq!(overwritten(&|object| drop(object.fields_mut().remove("operation"))).await, (None, None));
+    let ended = overwritten(&|object| {
+        let state = object.section_mut("status").get_mut("operationState").unwrap();
+        state["phase"] = "Terminating".into();
+    })
+    .await;
+    assert_eq!(ended, (Some(Ended { operation: Some(id) }), Some("tidegate".to_owned())));
 }
 
 #[tokio::test(start_paused = true)]

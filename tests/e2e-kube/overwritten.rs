@@ -1,0 +1,45 @@
+//! What people write with `kubectl` over what the service has written.
+
+use serde_json::{Value, json};
+
+use crate::applications::{create, deploys, is_done, path, serve, site, until};
+use crate::site::Site;
+
+/// As `kubectl patch` does it.
+async fn patch(site: &Site, change: &Value) {
+    let path = format!("{}/shop?fieldManager=kubectl-patch", path(site));
+    site.observer().patch(&path, change).await.unwrap();
+}
+
+/// A status that somebody removes is put back, and whoever writes the phase `Terminating` ends the operation.
+pub async fn what_people_write_into_the_status_is_put_back_or_heeded() {
+    let site = site().await;
+    let serving = serve(&site);
+    create(&site).await;
+    let before = until(&site, is_done).await;
+    patch(&site, &json!({"status": null})).await;
+    let after = until(&site, is_done).await;
+    for field in ["history", "operationState", "sync", "health", "resources"] {
+        assert_eq!(after["status"][field], before["status"][field], "{field}");
+    }
+    // A hook that goes on for as long as anybody lets it.
+    deploys(&site, "2");
+    let hook = site.path().join("repo/shop/migrate.yaml");
+    let slow = std::fs::read_to_string(&hook).unwrap().replace("\"3s\"", "\"2h\"");
+    site.write("repo/shop/migrate.yaml", slow);
+    site.run(&["example", "commit", "repo"]).expect_code(0);
+    patch(&site, &json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}})).await;
+    let waits = |app: &Value| app["status"]["operationState"]["message"].to_string().contains("migrate");
+    until(&site, |app| app["status"]["operationState"]["phase"] == "Running" && waits(app)).await;
+    // What is under way goes on, though its operation is taken away.
+    patch(&site, &json!({"operation": null})).await;
+    until(&site, |app| app.get("operation").is_some()).await;
+    patch(&site, &json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    let ended = until(&site, |app| app["status"]["operationState"]["phase"] == "Failed").await;
+    let message = ended["status"]["operationState"]["message"].to_string();
+    assert!(message.contains("terminated"), "{message}");
+    let log = site.run(&["ops", "log", &site.newest()]).expect_code(0);
+    assert!(log.out.contains("kubectl-patch"), "{}", log.out);
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
