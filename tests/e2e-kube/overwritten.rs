@@ -43,3 +43,17 @@ pub async fn what_people_write_into_the_status_is_put_back_or_heeded() {
     serving.signal("TERM");
     serving.finish().expect_code(0);
 }
+
+/// Its id is in the resource before the log has the operation.
+pub async fn an_operation_that_was_just_asked_for_is_explained() {
+    let site = site().await;
+    let serving = serve(&site);
+    create(&site).await;
+    for _ in 0..6 {
+        until(&site, is_done).await;
+        site.run(&["app", "sync", "shop", "--async"]).expect_code(0);
+        site.run(&["app", "explain", "shop"]).expect_code(0);
+    }
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}

@@ -369,6 +369,17 @@ impl Progress {
     }
 }
 
+/// Whether the status says of the operation that is asked for how it goes on, as it does from its beginning. Its id is in the
+/// resource before.
+pub fn has_begun(application: &Application) -> bool {
+    let state = application.status.operation_state.as_ref();
+    let asked = application.operation.as_ref().and_then(id);
+    match (asked, state.and_then(|state| id(&state.operation))) {
+        (Some(asked), told) => told == Some(asked),
+        (None, told) => told.is_some(),
+    }
+}
+
 /// Says of the operation that is asked for, and was not begun yet, what it waits for.
 pub fn wait(application: &mut Application, message: String, now: Timestamp) {
     let last = application.status.operation_state.as_ref();

@@ -424,8 +424,22 @@ impl Queries {
                 let at_work = is_at_work(at_work.as_ref(), operation, summary.finished_at.is_some());
                 Ok(of_summary(&summary, &why, at_work))
             }
+            Err(
+                unknown @ (ServiceError::Log(LogError::UnknownStream { .. })
+                | ServiceError::Engine(
+                    EngineError::Unknown { .. } | EngineError::Log(LogError::UnknownStream { .. }),
+                )),
+            ) => Err(self.not_begun(operation).unwrap_or(unknown)),
             Err(error) => Err(error),
         }
+    }
+
+    /// An operation is in the resource of its application before the log has it.
+    fn not_begun(&self, operation: OperationId) -> Option<ServiceError> {
+        let key = self.serving_now()?.asking(operation)?;
+        Some(ServiceError::refused(format!(
+            "operation {operation} of application {key} has not begun yet; `tidegate app explain {key}` says what it waits for"
+        )))
     }
 
     /// What keeps an operation from going on before there is an engine.

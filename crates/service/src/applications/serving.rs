@@ -70,6 +70,12 @@ impl Serving {
         self.shared.board.get(key)
     }
 
+    /// The application that asks for an operation.
+    pub(crate) fn asking(&self, id: OperationId) -> Option<AppKey> {
+        let asks = |one: &Application| one.operation.as_ref().and_then(operation::id) == Some(id);
+        self.all().into_iter().find(|(_, application)| asks(application)).map(|(key, _)| key)
+    }
+
     /// What waits for an operation, of the application that operations name so.
     pub(crate) fn waiting(&self, instance: &str, id: OperationId) -> Option<String> {
         let application = self.application(&AppKey::named(instance))?;
