@@ -98,6 +98,7 @@ fn tests() -> Vec<suite::Test> {
         output::a_cluster_that_serves_no_logs_is_noted_and_the_sync_goes_on,
         overwritten::what_people_write_into_the_status_is_put_back_or_heeded,
         overwritten::an_operation_that_was_just_asked_for_is_explained,
+        overwritten::a_project_goes_when_no_application_names_it,
         impersonation::operations_write_as_the_service_account_of_their_project,
         projects::an_application_keeps_to_its_project,
         rights::the_documented_roles_are_enough,

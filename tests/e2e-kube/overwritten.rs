@@ -1,4 +1,4 @@
-//! What people write with `kubectl` over what the service has written.
+//! What people write with `kubectl` over what the service has written, and what becomes of a project they delete.
 
 use serde_json::{Value, json};
 
@@ -54,6 +54,38 @@ pub async fn an_operation_that_was_just_asked_for_is_explained() {
         site.run(&["app", "sync", "shop", "--async"]).expect_code(0);
         site.run(&["app", "explain", "shop"]).expect_code(0);
     }
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+/// With Argo CD's finalizer it stays as long as an application names it.
+pub async fn a_project_goes_when_no_application_names_it() {
+    let site = site().await;
+    let projects = format!("/apis/argoproj.io/v1alpha1/namespaces/{}/appprojects", site.namespace);
+    let project = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+        "metadata": {"name": "team", "finalizers": ["resources-finalizer.argocd.argoproj.io"]},
+        "spec": {
+            "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}],
+            "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+        },
+    });
+    site.observer().post(&projects, &project).await.unwrap();
+    let serving = serve(&site);
+    create(&site).await;
+    patch(&site, &json!({"spec": {"project": "team"}})).await;
+    until(&site, |app| is_done(app) && app["spec"]["project"] == "team").await;
+    let team = format!("{projects}/team");
+    site.observer().delete(&team, &Value::Null).await.unwrap();
+    patch(&site, &json!({"operation": {"initiatedBy": {"username": "jane"}, "sync": {}}})).await;
+    until(&site, |app| {
+        is_done(app) && app["status"]["operationState"]["operation"]["initiatedBy"]["username"] == "jane"
+    })
+    .await;
+    let kept = site.observer().get(&team).await.unwrap();
+    assert!(kept["metadata"]["deletionTimestamp"].is_string(), "{kept}");
+    patch(&site, &json!({"spec": {"project": "default"}})).await;
+    site.observer().until(&team, |project| project.is_none()).await;
     serving.signal("TERM");
     serving.finish().expect_code(0);
 }

@@ -36,6 +36,7 @@ pub(crate) use self::running::end_in_engine;
 use self::superseding::Superseding;
 use super::board::Deployments;
 use super::messages::{AppMessage, ByPlan, SupervisorMessage};
+use super::projects;
 use super::recorded;
 use super::remembered::Memory;
 use super::shared::Shared;
@@ -315,7 +316,13 @@ impl AppState {
         // Other credentials may open what was closed.
         let is_same = self.application.sources() == application.sources();
         self.ask(if is_same { Level::Latest } else { Level::Forced });
+        let leaves = projects::name_of(&self.application) != projects::name_of(&application);
         (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
+        if leaves {
+            // Seen by whoever looks who is left.
+            self.show();
+            drop(self.supervisor.send_message(SupervisorMessage::ProjectLeft));
+        }
         self.application.rest = application.rest;
         if let Some(asked) = application.operation {
             self.written(asked);

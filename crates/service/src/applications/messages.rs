@@ -49,6 +49,8 @@ pub(crate) enum SupervisorMessage {
     Moved { addresses: Vec<Address>, but: Option<AppKey> },
     /// Other clusters can be used now, or cannot any more.
     Places,
+    /// The Application of a project has gone over to another one, or it is time to try again what becomes of projects.
+    ProjectLeft,
     /// Other projects may be global.
     Globals(GlobalsTold),
     /// An application is to be compared.

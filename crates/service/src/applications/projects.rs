@@ -1,6 +1,7 @@
 //! The projects that are known now: what each application is asked for before it is compared, and each write before it is made.
 
 pub(crate) mod globals;
+pub(crate) mod releasing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -114,6 +115,12 @@ impl Projects {
     /// Whether the service accounts that they name are acted as.
     pub fn with_accounts(self, accounts: Accounts) -> Self {
         Self { accounts, ..self }
+    }
+
+    /// Asks of those that are written down.
+    fn written<T: Default>(&self, ask: impl FnOnce(&Named) -> T) -> T {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.written.as_ref().map(|written| ask(&written.projects)).unwrap_or_default()
     }
 
     /// These are all there are. Returns the names of those that say something else now.

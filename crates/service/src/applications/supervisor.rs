@@ -17,7 +17,7 @@ use tidegate_oplog::{Log, Lookup};
 use tidegate_source::{Address, Reach};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{broadcast, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::actor::{AppArguments, ApplicationActor, end_in_engine};
 use super::announcing::announce;
@@ -28,6 +28,7 @@ use super::manifests::{Manifests, Sourcing};
 use super::messages::{Answer, AppMessage, SupervisorMessage};
 use super::places::Places;
 use super::projects::globals::{Globals, GlobalsTold};
+use super::projects::releasing::AGAIN_AFTER;
 use super::projects::{self, Projects};
 use super::pushed::Looks;
 use super::reconciles::Reconciles;
@@ -246,6 +247,8 @@ struct SupervisorState {
     children: BTreeMap<AppKey, Child>,
     linked: HashMap<ActorId, AppKey>,
     settled: Option<oneshot::Sender<()>>,
+    /// When it is tried again to let projects go; there is one at most.
+    releases_again: Option<AbortHandle>,
 }
 
 impl Actor for Supervisor {
@@ -259,7 +262,13 @@ impl Actor for Supervisor {
         (shared, settled): Self::Arguments,
     ) -> Result<SupervisorState, ActorProcessingErr> {
         let settled = Some(settled);
-        Ok(SupervisorState { shared, children: BTreeMap::new(), linked: HashMap::new(), settled })
+        Ok(SupervisorState {
+            shared,
+            children: BTreeMap::new(),
+            linked: HashMap::new(),
+            settled,
+            releases_again: None,
+        })
     }
 
     async fn handle(
@@ -274,6 +283,7 @@ impl Actor for Supervisor {
             SupervisorMessage::Related(keys) => state.tell_related(&keys),
             SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
             SupervisorMessage::Places => state.places_are(),
+            SupervisorMessage::ProjectLeft => state.release_projects(&myself),
             SupervisorMessage::Globals(told) => {
                 state.look_at_projects(&state.shared.projects.set_globals(told));
             }
@@ -408,11 +418,15 @@ impl SupervisorState {
                 self.shared.board.remove(&key);
                 self.tell_related(&self.shared.depending.related(&key));
                 self.shared.depending.set(&key, BTreeSet::new());
+                self.release_projects(myself);
                 if let Err(error) = self.shared.store.forget(&key).await {
                     tracing::warn!(application = %key, %error, "an application that is gone is still known");
                 }
             }
-            StoreEvent::Projects(set) => self.look_at_projects(&self.shared.projects.set(set)),
+            StoreEvent::Projects(set) => {
+                self.look_at_projects(&self.shared.projects.set(set));
+                self.release_projects(myself);
+            }
             StoreEvent::Problems(problems) => self.shared.board.set_problems(problems),
             StoreEvent::Settled => {
                 let Some(settled) = self.settled.take() else { return };
@@ -421,6 +435,7 @@ impl SupervisorState {
                     drop(actor.send_message(AppMessage::Begin));
                 }
                 let _ = settled.send(());
+                self.release_projects(myself);
             }
         }
     }
@@ -475,6 +490,34 @@ impl SupervisorState {
             if let Some(actor) = child.actor.as_ref().filter(|_| is_elsewhere(key)) {
                 drop(actor.send_message(AppMessage::Compare(Level::Latest)));
             }
+        }
+    }
+
+    /// Lets the projects go that are being deleted and that no application names any more. Not before all applications are known.
+    fn release_projects(&mut self, myself: &ActorRef<SupervisorMessage>) {
+        if self.settled.is_some() {
+            return;
+        }
+        let named = || {
+            let all = self.shared.board.all().into_iter();
+            all.map(|(_, application)| projects::name_of(&application).to_owned()).collect()
+        };
+        let released = self.shared.projects.to_release(named);
+        if let Some(before) = self.releases_again.take() {
+            before.abort();
+        }
+        if !released.is_empty() {
+            let again = myself.send_after(AGAIN_AFTER, || SupervisorMessage::ProjectLeft);
+            self.releases_again = Some(again.abort_handle());
+        }
+        for project in released {
+            let shared = Arc::clone(&self.shared);
+            tokio::spawn(async move {
+                if let Err(error) = shared.store.release_project(&project).await {
+                    let project = &project.metadata.name;
+                    tracing::warn!(project, %error, "a project that no application names stays, as its finalizer cannot be taken off; it is tried again");
+                }
+            });
         }
     }
 

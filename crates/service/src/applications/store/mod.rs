@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use tidegate_application::CONTROL_NAMESPACE;
-use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_model::argo::{AppProject, Application, ApplicationSet};
 use tidegate_model::{Object, OperationId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
@@ -189,6 +189,12 @@ pub trait ApplicationStore: Send + Sync + 'static {
     /// Who has written the phase of an application's operation, as far as that is known: `kubectl-patch`.
     async fn writer_of_phase(&self, _: &AppKey) -> Option<String> {
         None
+    }
+
+    /// Takes off the finalizer by which a project that is being deleted stays until no Application names it. Where projects are
+    /// files, or somebody else sees to them, there is nothing to do.
+    async fn release_project(&self, _: &AppProject) -> Result<(), ServiceError> {
+        Ok(())
     }
 
     /// Forgets what is known of an application.

@@ -22,9 +22,9 @@ use futures_util::StreamExt as _;
 use futures_util::stream::select_all;
 use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_cluster::{Cluster, DeleteRequest, ErrorKind, Followed, Propagation, follow};
-use tidegate_model::Destination;
-use tidegate_model::annotations::DELETION_REQUESTED_BY;
-use tidegate_model::argo::{API_VERSION, Application};
+use tidegate_model::annotations::{DELETION_REQUESTED_BY, RESOURCES_FINALIZER};
+use tidegate_model::argo::{API_VERSION, AppProject, Application};
+use tidegate_model::{Destination, Gvk, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub(crate) use self::resource::Applications;
@@ -188,6 +188,19 @@ impl ApplicationStore for KubernetesStore {
     async fn writer_of_phase(&self, key: &AppKey) -> Option<String> {
         let found = self.site.cluster.get(&kind::<Applications>(), &key.namespace, &key.name).await;
         writer_of_phase(&found.ok()??)
+    }
+
+    /// Beside an Argo CD it is for that, which knows all that name the project.
+    async fn release_project(&self, project: &AppProject) -> Result<(), ServiceError> {
+        if self.site.reach.only_labelled {
+            return Ok(());
+        }
+        let AppProject { metadata, .. } = project;
+        let gvk = Gvk::from_api_version(API_VERSION, projects::KIND);
+        let key = ObjectKey::new(&gvk.group, &gvk.kind, self.home(), &metadata.name);
+        let removed =
+            self.site.cluster.remove_finalizer(&key, &gvk, &metadata.uid, RESOURCES_FINALIZER, None).await;
+        removed.map_err(|error| self.site.failed(&error))
     }
 
     /// It was the status of a resource that is gone.
