@@ -403,3 +403,36 @@ fn the_reasons_are_named() {
     );
     Fleet::end(serving);
 }
+
+/// An object that another application has too is a warning of the comparison, so that the sync begins and says why it fails.
+#[test]
+fn a_sync_of_what_another_application_has_fails_where_that_is_wanted() {
+    let fleet = Fleet::new();
+    let frontend = fs::read_to_string(fleet.path("frontend.yaml")).unwrap();
+    let options = "- CreateNamespace=true\n      - FailOnSharedResource=true";
+    let twin = frontend.replace("name: frontend", "name: twin").replace("- CreateNamespace=true", options);
+    let serving = fleet.serve();
+    fleet.wait(&[]);
+    let write = |name: &str, content: String| {
+        fs::write(fleet.path(&format!("{name}.yaml")), content).unwrap();
+        assert!((0..3000).any(|_| fleet.bench.run(&["app", "get", name]).code() == 0), "{name}");
+    };
+    write("twin", twin);
+    let why = "Shared resource found: Deployment/frontend is part of applications twin and frontend";
+    let fails = |app: &Value| app["status"]["operationState"]["message"].to_string().contains(why);
+    let twin = fleet.until("twin", fails);
+    assert!(fleet.condition("twin", "SharedResourceWarning").contains("twin and frontend"));
+    assert_eq!(twin["status"]["sync"]["status"], "OutOfSync", "{twin}");
+    // By whichever name it is meant.
+    for name in ["frontend", "argocd/frontend"] {
+        assert_eq!(operations(&fleet, name).len(), 1, "{name}");
+        fleet.bench.run(&["explain", name]).expect_code(0);
+    }
+    // Of one whose revision is not known nothing is said of that.
+    let lost = frontend.replace("name: frontend", "name: lost").replace("./repo", "./nowhere");
+    write("lost", lost);
+    fleet.until("lost", |app| app["status"]["conditions"].to_string().contains("nowhere"));
+    let shown = fleet.bench.run(&["app", "get", "lost"]).expect_code(0).out;
+    assert!(shown.contains("Unknown with main\n"), "{shown}");
+    Fleet::end(serving);
+}

@@ -253,7 +253,9 @@ pub fn request(
 /// What a comparison of the application asks; it is carried out by nobody.
 pub fn comparison(application: &Application, destination: Destination, namespace: String) -> SyncRequest {
     let policy = application.spec.sync_policy.as_ref();
-    let flags = policy.map(|policy| policy.sync_options.clone()).unwrap_or_default();
+    let mut flags = policy.map(|policy| policy.sync_options.clone()).unwrap_or_default();
+    // That an object is another application's too is a warning here, and fails an operation.
+    flags.retain(|flag| flag != "FailOnSharedResource=true");
     let sync = SyncOperation { sync_options: flags, ..SyncOperation::default() };
     SyncRequest {
         options: options(application, &sync),

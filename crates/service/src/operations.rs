@@ -8,6 +8,7 @@ use tidegate_lifecycle::operation::{Driver, Fact};
 use tidegate_model::{Destination, OperationId, Records as _, StreamId, StreamKind, Timestamp};
 use tidegate_oplog::{Impaired, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
 
+use crate::applications::store::AppKey;
 use crate::error::ServiceError;
 use crate::state_dir::StateDir;
 
@@ -114,12 +115,18 @@ pub fn made_at(operation: OperationId) -> Timestamp {
     tidegate_executor::made_at(operation).unwrap_or_default()
 }
 
+/// The application that people mean, as its operations name it: `team/shop` is `team_shop`, and `argocd/shop` is `shop`.
+pub(crate) fn instance(text: &str) -> String {
+    if text.contains('/') { AppKey::named(text).instance() } else { text.to_owned() }
+}
+
 /// The operations that may be meant by an id, the beginning of one, or the name of an application: of an application only
 /// the one that is not over, or else the newest.
 pub fn candidates(log: &Log, text: &str) -> Result<Vec<Listed>, ServiceError> {
-    let of_application = listed(log, &Lookup::of_application(text))?;
+    let app = instance(text);
+    let of_application = listed(log, &Lookup::of_application(&app))?;
     let mut newest_first =
-        of_application.into_iter().rev().filter(|listed| is_of(listed, text)).collect::<Vec<_>>();
+        of_application.into_iter().rev().filter(|listed| is_of(listed, &app)).collect::<Vec<_>>();
     let open = newest_first.iter().position(is_open).unwrap_or(0);
     if !newest_first.is_empty() {
         return Ok(vec![newest_first.swap_remove(open)]);

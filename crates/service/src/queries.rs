@@ -185,7 +185,8 @@ impl Queries {
     pub async fn answer(&self, request: Request) -> Result<Reply, ServiceError> {
         match request {
             Request::List { app, open } => {
-                let lookup = Lookup { application: app, open: open.then_some(true), ..Lookup::all() };
+                let application = app.as_deref().map(operations::instance);
+                let lookup = Lookup { application, open: open.then_some(true), ..Lookup::all() };
                 self.operations(lookup).await.map(Reply::Operations)
             }
             Request::Find { text } => {

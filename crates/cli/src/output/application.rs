@@ -80,7 +80,8 @@ pub fn show(application: &Application, window: Option<&WindowLine>, width: Optio
         status.sync.as_ref().map(|sync| short(&sync.revision, &sync.revisions)).unwrap_or_default();
     let targets = application.sources().iter().map(|source| or(&source.target_revision, "HEAD"));
     let target = targets.collect::<Vec<_>>().join(" ");
-    line("Sync Status:", format!("{} with {target} ({revision})", sync(application)));
+    let revision = if revision.is_empty() { revision } else { format!(" ({revision})") };
+    line("Sync Status:", format!("{} with {target}{revision}", sync(application)));
     line("Health Status:", health(application));
     line("Compared:", time(status.reconciled_at));
     if let Some(last) = &status.operation_state {

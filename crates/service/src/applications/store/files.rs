@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::AppKey;
-use super::reading::{Seen, Stamp};
+use super::reading::{Seen, Stamp, written_twice};
 use crate::error::ServiceError;
 
 /// How often the files are looked at.
@@ -84,7 +84,7 @@ impl Files {
         self.is_away || self.seen.values().any(|seen| seen.hides_projects)
     }
 
-    /// What all files have of something. Of two of one name the first counts, and is told of the other.
+    /// What all files have of something. Of two of one name the first is there, and is told of the other.
     pub fn all<T: Clone>(
         &self,
         of: impl Fn(&Seen) -> &BTreeMap<AppKey, T>,
@@ -96,10 +96,7 @@ impl Files {
                 match all.get_mut(key) {
                     None => drop(all.insert(key.clone(), (path, one.clone()))),
                     Some((first, counts)) => {
-                        tell(
-                            counts,
-                            format!("it is also in {}; the one in {} counts", name(path), name(first)),
-                        );
+                        tell(counts, written_twice(&name(first), &name(path)));
                     }
                 }
             }

@@ -439,7 +439,10 @@ mod tests {
                 "applied web (its document cannot be read, so it is left alone, as it was, until that is mended: web.yaml:1: Application web: field spec.project",
             ),
             (WEB.replace("spec:", "operation: {sync: {}}, spec:"), "operation in a file has no effect"),
-            (format!("{WEB}---\n{WEB}"), "it is also in web.yaml:3"),
+            (
+                format!("{WEB}---\n{WEB}"),
+                "it is written down in web.yaml:1 and in web.yaml:3, so it is left alone",
+            ),
         ] {
             write("web.yaml", &content);
             let events = told(&mut watcher).join("\n");
@@ -448,7 +451,12 @@ mod tests {
         write("web.yaml", WEB);
         told(&mut watcher);
         write("zzz.yaml", &format!("{WEB}\n"));
-        assert_eq!(told(&mut watcher), ["applied web (it is also in zzz.yaml; the one in web.yaml counts)"]);
+        assert_eq!(
+            told(&mut watcher),
+            [
+                "applied web (it is written down in web.yaml and in zzz.yaml, so it is left alone until one of them is gone)"
+            ]
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The Applications, sets and projects of one file. A mistake costs the document it is in, and no other.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -53,6 +54,25 @@ pub(crate) fn left_alone(why: &str, problem: &str) -> String {
     format!("{why}, so it is left alone, as it was, until that is mended: {problem}")
 }
 
+/// What is said of one that is written down in two places. It is left alone: nobody can say which is meant.
+pub(super) fn written_twice(first: &str, other: &str) -> String {
+    format!("it is written down in {first} and in {other}, so it is left alone until one of them is gone")
+}
+
+/// Where each of a kind is written down first in a file.
+type Places = BTreeMap<(&'static str, AppKey), String>;
+
+/// Notes where one is written down; where that is the second place, what is said.
+fn noted(kind: &'static str, key: &AppKey, place: String, places: &mut Places) -> Option<String> {
+    match places.entry((kind, key.clone())) {
+        Entry::Vacant(vacant) => {
+            vacant.insert(place);
+            None
+        }
+        Entry::Occupied(first) => Some(written_twice(first.get(), &place)),
+    }
+}
+
 impl Seen {
     /// Takes in what the file is now.
     pub fn read(&mut self, name: &str, content: io::Result<Vec<u8>>) {
@@ -72,6 +92,7 @@ impl Seen {
         let projects = std::mem::take(&mut self.projects);
         (self.problems, self.set_problems, self.is_broken) = (Vec::new(), Vec::new(), false);
         let (targets, errors) = parse_each(name, &content, &Limits::default());
+        let mut places = Places::new();
         for target in targets {
             let (place, object) = (target.origin.to_string(), target.object.as_value());
             let document = || format!("{place}, document {}", target.origin.document);
@@ -83,13 +104,13 @@ impl Seen {
             }
             if target.object.gvk() == Gvk::from_api_version(API_VERSION, SET) {
                 match read_set(object, &place, document) {
-                    Ok((key, read)) => self.add_set(key, read, &place),
+                    Ok((key, read)) => self.add_set(key, read, (place, &mut places)),
                     Err(problem) => self.set_problems.push(problem),
                 }
                 continue;
             }
             match read_one(object, &place, document) {
-                Ok(stored) => self.add(stored, &place),
+                Ok(stored) => self.add(stored, (place, &mut places)),
                 Err(problem) => self.problems.push(problem),
             }
         }
@@ -179,24 +200,20 @@ impl Seen {
         number == 1 && !self.is_broken && self.problems.is_empty() && self.set_problems.is_empty()
     }
 
-    fn add_set(&mut self, key: AppKey, read: ReadSet, place: &str) {
-        match self.sets.get_mut(&key) {
-            None => drop(self.sets.insert(key, read)),
-            Some(first) => {
-                first.problem.get_or_insert(format!("it is also in {place}; the first one counts"));
-            }
+    fn add_set(&mut self, key: AppKey, read: ReadSet, (place, places): (String, &mut Places)) {
+        let twice = noted(SET, &key, place, places);
+        let first = self.sets.entry(key).or_insert(read);
+        if let Some(problem) = twice {
+            first.problem.get_or_insert(problem);
         }
     }
 
-    fn add(&mut self, stored: Stored, place: &str) {
+    fn add(&mut self, stored: Stored, (place, places): (String, &mut Places)) {
         let key = AppKey::of(&stored.application);
-        match self.applications.get_mut(&key) {
-            None => drop(self.applications.insert(key, Arc::new(stored))),
-            Some(first) => {
-                Arc::make_mut(first)
-                    .problem
-                    .get_or_insert(format!("it is also in {place}; the first one counts"));
-            }
+        let twice = noted(APPLICATION, &key, place, places);
+        let first = self.applications.entry(key).or_insert_with(|| Arc::new(stored));
+        if let Some(problem) = twice {
+            Arc::make_mut(first).problem.get_or_insert(problem);
         }
     }
 
