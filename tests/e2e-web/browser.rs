@@ -48,6 +48,26 @@ pub fn missing() -> Option<String> {
     })
 }
 
+/// Begins a driver; nothing where it ends before it says on which port it is.
+fn begin_driver(program: &Path, home: &Path) -> Option<(Child, String)> {
+    let mut driver = Command::new(program)
+        .args(["--port=0", "--log-level=SEVERE"])
+        .env("HOME", home)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let Some(line) = lines.find(|line| line.contains("started successfully on port")) else {
+        driver.wait().unwrap();
+        return None;
+    };
+    // Nobody reads what it says later, and it must not wait for that.
+    std::thread::spawn(move || lines.for_each(drop));
+    Some((driver, line.rsplit(' ').next().unwrap().trim_end_matches('.').to_owned()))
+}
+
 /// A browser with nothing in it: no cookies, no cache.
 pub struct Browser {
     driver: Child,
@@ -65,19 +85,10 @@ impl Browser {
     pub fn new(own: &str) -> Self {
         let (Some(program), Some(driver)) = programs() else { panic!("{}", missing().unwrap()) };
         let profile = TempDir::with_prefix("tidegate-web-").unwrap();
-        let mut driver = Command::new(driver)
-            .args(["--port=0", "--log-level=SEVERE"])
-            .env("HOME", profile.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let line = lines.find(|line| line.contains("started successfully on port")).unwrap();
-        let port = line.rsplit(' ').next().unwrap().trim_end_matches('.').to_owned();
-        // Nobody reads what it says later, and it must not wait for that.
-        std::thread::spawn(move || lines.for_each(drop));
+        // The port that it chooses may be taken before it has it; then it ends.
+        let begin = || begin_driver(&driver, profile.path());
+        let (driver, port) =
+            std::iter::repeat_with(begin).take(5).flatten().next().expect("no driver starts");
         let address = format!("127.0.0.1:{port}");
         let data = profile.path().join("data");
         let arguments = [

@@ -28,7 +28,21 @@ const LAYOUTS: [&str; 10] = ["v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9
 fn meanings(layout: &str) -> BTreeMap<OperationId, Value> {
     let text = std::fs::read(golden(&format!("{layout}.json"))).unwrap();
     let meanings: BTreeMap<String, Value> = serde_json::from_slice(&text).unwrap();
-    meanings.into_iter().map(|(id, meaning)| (id.parse().unwrap(), meaning)).collect()
+    meanings.into_iter().map(|(id, meaning)| (id.parse().unwrap(), without_failures(meaning))).collect()
+}
+
+/// When these were written, what had failed was counted among what is done of a wave.
+fn without_failures(mut meaning: Value) -> Value {
+    let resources = meaning["resources"].clone();
+    for wave in meaning["waves"].as_array_mut().into_iter().flatten() {
+        let is_here = |one: &&Value| one["syncPhase"] == wave["phase"] && one["wave"] == wave["wave"];
+        let has_failed = |one: &&Value| one["hookPhase"] == "Failed" || one["hookPhase"] == "Error";
+        let failed = resources.as_array().unwrap().iter().filter(is_here).filter(has_failed).count();
+        if wave["state"] == "Failed" {
+            wave["done"] = (wave["done"].as_u64().unwrap() - u64::try_from(failed).unwrap()).into();
+        }
+    }
+    meaning
 }
 
 #[test]
