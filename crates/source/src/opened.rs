@@ -34,6 +34,7 @@ impl Opened {
     }
 
     /// Uses it as it is, or was a second ago at most. What has come to it since is found.
+    #[expect(clippy::disallowed_methods, reason = "no result depends on how long it stays open")]
     pub fn with<T>(&self, using: impl FnOnce(&Repository) -> T) -> gix::Result<T> {
         let number = self.number.load(Ordering::Acquire);
         // Taken out meanwhile: what is done with it may read others.
