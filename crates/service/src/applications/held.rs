@@ -16,11 +16,13 @@ impl Held {
         Arc::clone(&self.0)
     }
 
-    /// Has the one that is shown, where it is the same.
-    pub fn share_with(&mut self, shown: &Arc<Application>) {
-        if !Arc::ptr_eq(&self.0, shown) && self.0 == *shown {
-            self.0 = Arc::clone(shown);
+    /// Whether another is the same; then it is one object from then on.
+    pub fn is(&mut self, other: &Arc<Application>) -> bool {
+        let is_same = Arc::ptr_eq(&self.0, other) || self.0 == *other;
+        if is_same {
+            self.0 = Arc::clone(other);
         }
+        is_same
     }
 }
 

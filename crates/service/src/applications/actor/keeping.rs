@@ -62,7 +62,8 @@ impl AppState {
     /// operation, which is not begun or forgotten before it is written down. What is refused is tried again after a while,
     /// and shown with the reason.
     pub(super) async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
-        if self.kept.as_deref() == Some(&*self.application) && !self.is_to_be_put_back() {
+        let is_kept = self.kept.as_ref().is_some_and(|kept| self.application.is(kept));
+        if is_kept && !self.is_to_be_put_back() {
             self.settle(None);
             if self.shown != self.deployments {
                 self.show();
@@ -189,12 +190,10 @@ impl AppState {
     /// Shows it as it is now, and tells what is different.
     pub(super) fn show(&mut self) {
         self.shown.clone_from(&self.deployments);
-        let shown = self.as_shown();
         let (before, deployments) = self.shared.board.sight(&self.key).unzip();
-        let is_same = before.as_ref() == Some(&shown);
-        if let Some(before) = before.as_ref().filter(|_| is_same) {
-            self.application.share_with(before);
-        }
+        let is_shown = before.as_ref().is_some_and(|before| self.application.is(before));
+        let shown = self.as_shown();
+        let is_same = if self.unkept.is_none() { is_shown } else { before.as_ref() == Some(&shown) };
         if is_same && deployments.as_deref() == Some(&self.deployments) {
             return;
         }
