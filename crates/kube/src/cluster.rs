@@ -1,7 +1,6 @@
 //! The trait, call by call.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -26,6 +25,8 @@ pub struct KubeCluster {
     shared: Arc<Shared>,
     /// Who writes; nothing for ourselves.
     user: Option<Arc<str>>,
+    /// Whether many applications are planned with it at the same time.
+    is_for_many: bool,
 }
 
 struct Shared {
@@ -36,8 +37,6 @@ struct Shared {
     /// The kinds that could not be searched when they were searched last, of which it was told.
     unsearched: Mutex<BTreeSet<Gvk>>,
     searches: Searches,
-    /// Whether many applications are planned with it at the same time.
-    is_for_many: AtomicBool,
     reviews: Reviews,
     /// Objects of the cluster scope that are read: namespaces above all, each for many applications.
     reads: Rounds<String, Option<Object>>,
@@ -61,27 +60,25 @@ impl KubeCluster {
             namespace,
             unsearched: Mutex::default(),
             searches: Searches::default(),
-            is_for_many: AtomicBool::new(false),
             reviews: Reviews::default(),
             reads: Rounds::default(),
         };
-        Self { shared: Arc::new(shared), user: None }
+        Self { shared: Arc::new(shared), user: None, is_for_many: false }
     }
 
     /// The same for many applications: what a search through the cluster has found a few seconds ago is not searched for again.
     #[must_use]
     pub fn for_many(self) -> Self {
-        self.shared.is_for_many.store(true, Ordering::Relaxed);
-        self
+        Self { is_for_many: true, ..self }
     }
 
     pub(crate) fn is_for_many(&self) -> bool {
-        self.shared.is_for_many.load(Ordering::Relaxed)
+        self.is_for_many
     }
 
     /// The same, where we do everything ourselves; nothing where we do so anyway.
     pub(crate) fn as_ourselves(&self) -> Option<Self> {
-        self.user.as_ref().map(|_| Self { shared: Arc::clone(&self.shared), user: None })
+        self.user.as_ref().map(|_| Self { user: None, ..self.clone() })
     }
 
     /// A call of whoever writes here.
@@ -261,7 +258,7 @@ impl Cluster for KubeCluster {
             );
             return Err(ClusterError::new(ErrorKind::Unsupported, words));
         }
-        Ok(Arc::new(Self { shared: Arc::clone(&self.shared), user: Some(user.into()) }))
+        Ok(Arc::new(Self { user: Some(user.into()), ..self.clone() }))
     }
 
     fn strain(&self) -> Option<Strain> {
