@@ -19,6 +19,17 @@ fn assert_says(answer: &Answer, status: u16, part: &str) {
     assert!(answer.status == status && answer.body.contains(part), "{}: {}", answer.status, answer.body);
 }
 
+/// A fleet that is served and in order, whose backend has these annotations from now on: it needs approvals.
+fn gated(annotations: &str) -> (Fleet, Api) {
+    let fleet = Fleet::new();
+    let api = Api::serve(&fleet);
+    fleet.wait(&[]);
+    let annotated = format!("  name: backend\n  annotations: {{{annotations}}}\n");
+    fleet.replace("backend.yaml", "  name: backend\n", &annotated);
+    fleet.until("backend", |app| !app["metadata"]["annotations"]["tidegate.dev/approval"].is_null());
+    (fleet, api)
+}
+
 /// The plan of the backend that waits, which is another one than that.
 fn waiting(api: &Api, but: &str) -> String {
     let plan = |line: &Value| line["plan"].as_str().filter(|hash| *hash != but).map(str::to_owned);
@@ -28,15 +39,7 @@ fn waiting(api: &Api, but: &str) -> String {
 
 #[test]
 fn a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation() {
-    let fleet = Fleet::new();
-    let api = Api::serve(&fleet);
-    fleet.wait(&[]);
-    fleet.replace(
-        "backend.yaml",
-        "  name: backend\n",
-        "  name: backend\n  annotations: {tidegate.dev/approval: required, tidegate.dev/approvers: 'cleo, dan, others'}\n",
-    );
-    fleet.until("backend", |app| !app["metadata"]["annotations"]["tidegate.dev/approval"].is_null());
+    let (fleet, api) = gated("tidegate.dev/approval: required, tidegate.dev/approvers: 'cleo, dan, others'");
     let before = fleet.bench.newest();
     let secret = format!(
         "apiVersion: v1\nkind: Secret\nmetadata: {{name: login}}\nstringData: {{password: {SECRET}}}\n"
@@ -115,15 +118,7 @@ fn a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation
 
 #[test]
 fn who_has_asked_and_who_has_approved_and_why_is_with_the_operation() {
-    let fleet = Fleet::new();
-    let api = Api::serve(&fleet);
-    fleet.wait(&[]);
-    fleet.replace(
-        "backend.yaml",
-        "  name: backend\n",
-        "  name: backend\n  annotations: {tidegate.dev/approval: required}\n",
-    );
-    fleet.until("backend", |app| !app["metadata"]["annotations"]["tidegate.dev/approval"].is_null());
+    let (fleet, api) = gated("tidegate.dev/approval: required");
     api.ask("POST", &format!("{BACKEND}/sync"), OPERATOR, "{\"reason\": \"a hotfix\"}").json(202);
     let hash = waiting(&api, "");
     // Whoever is to approve it is told why.
