@@ -294,13 +294,12 @@ impl Seen {
 
     /// Whether somebody else has changed the status, or taken the operation away, in an object that the cluster shows now.
     fn look_for_others(&mut self, object: &Object) {
-        let status = |object: &Object| object.pointer("/status").cloned();
-        let now = status(object);
-        if version(object) <= version(&self.object) || now.is_some() && now == self.writing_status {
+        let (now, before) = (object.pointer("/status"), self.object.pointer("/status"));
+        if version(object) <= version(&self.object) || now.is_some() && now == self.writing_status.as_ref() {
             return;
         }
         let is_asked_no_more = self.operation.is_some() && operation(object).is_none();
-        if now == status(&self.object) && !is_asked_no_more {
+        if now == before && !is_asked_no_more {
             return;
         }
         let ended = ended(object).filter(|_| ended(&self.object).is_none());
