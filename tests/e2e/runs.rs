@@ -93,7 +93,10 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
         (&json!("rollout"), &json!("Completed"), &json!("argocd/shops"))
     );
     assert_eq!((&line["stepsPassed"], &line["steps"]), (&json!(3), &json!(3)));
-    assert_eq!((&line["done"], &line["applications"]), (&json!(12), &json!(12)));
+    let counted = (&line["done"], &line["skipped"], &line["applications"]);
+    assert_eq!(counted, (&json!(11), &json!(1), &json!(12)), "who was skipped is not done");
+    let list = shops.run(&["runs", "shops"]).expect_code(0).out;
+    assert!(list.contains("11 of 12, 1 skipped"), "{list}");
     let revision = fs::read_to_string(shops.bench.path().join("fleet/repo/.git/refs/heads/main")).unwrap();
     assert_eq!(line["revisions"], json!([revision.trim()]), "what the branch means");
 
@@ -140,6 +143,10 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     for words in ["ann approves step 1: CHG-7", "held by ann: lunch", "skipped by ann (moved)", "Completed"] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    let row = |name: &str| text.lines().find(|row| row.starts_with(name)).unwrap();
+    assert!(text.contains("11 of 12, 1 skipped") && text.contains("3/4, 1 skipped"), "{text}");
+    assert!(row("prod-cart").contains("Skipped") && !row("prod-cart").contains("Healthy"), "{text}");
+    assert!(row("prod-search").contains("Healthy"), "{text}");
     let (status, page) = shops.get(&format!("/api/v1/runs/{id}/log?limit=2"));
     assert_eq!((status, &page["next"], &page["items"][0]["kind"]), (200, &json!(2), &json!("begun")));
     let export = ["appset", "export-run", "shops", "-o", "rollout.html"];
@@ -148,6 +155,7 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     assert!(
         page.contains("Rollout of argocd/shops")
             && page.contains("ann approves step 1: CHG-7")
+            && page.contains("11 of 12 Healthy, 1 skipped")
             && !page.contains("<script")
     );
     let record = shops.bench.json(&["appset", "export-run", &id]);

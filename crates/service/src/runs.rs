@@ -56,6 +56,7 @@ fn damaged(Impaired { stream, entry, reason }: Impaired) -> Option<RunLine> {
         steps_passed: None,
         steps: None,
         done: 0,
+        skipped: None,
         applications: 0,
         damage: None,
     };

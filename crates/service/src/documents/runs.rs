@@ -76,6 +76,9 @@ pub struct RunLine {
     pub steps: Option<u32>,
     /// Applications that are Healthy, or gone.
     pub done: u32,
+    /// Of a rollout: Applications that a person went on without, which are none of those that are done. `None` of a deletion,
+    /// and where an earlier program has counted them among these.
+    pub skipped: Option<u32>,
     /// Applications that its steps are about.
     pub applications: u32,
     /// What is damaged of it.
@@ -158,7 +161,7 @@ impl RunLine {
     /// Of a rollout, as the log lists it.
     pub fn of_rollout(entry: EntryOf<progressive::Fact>) -> Self {
         let summary = entry.summary;
-        let progressive::Details { targets, end, paused, message, steps, members, by, revisions } =
+        let progressive::Details { targets, end, paused, message, steps, members, by, revisions, skipped } =
             summary.details;
         Self {
             id: entry.stream,
@@ -175,6 +178,7 @@ impl RunLine {
             steps_passed: Some(steps.0),
             steps: Some(steps.1),
             done: members.0,
+            skipped,
             applications: members.1,
             damage: None,
         }
@@ -199,9 +203,23 @@ impl RunLine {
             steps_passed: None,
             steps: None,
             done: members.0,
+            skipped: None,
             applications: members.1,
             damage: None,
         }
+    }
+
+    /// How many of its Applications are done: `11 of 12`, and where some were skipped `11 of 12, 1 skipped`.
+    pub fn progress(&self) -> String {
+        self.counted("")
+    }
+
+    /// The same with what those are that are done: `11 of 12 Healthy, 1 skipped`.
+    fn counted(&self, what: &str) -> String {
+        let Self { done, applications, .. } = self;
+        let skipped = self.skipped.filter(|skipped| *skipped > 0);
+        let skipped = skipped.map(|skipped| format!(", {skipped} skipped")).unwrap_or_default();
+        format!("{done} of {applications}{what}{skipped}")
     }
 }
 

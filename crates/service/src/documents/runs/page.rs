@@ -62,7 +62,7 @@ fn lead(document: &RunDocument) -> Markup {
 fn terms(line: &RunLine) -> Markup {
     let ended = line.finished_at;
     let steps = line.steps.zip(line.steps_passed).map(|(all, passed)| format!("{passed} of {all} passed"));
-    let done = if line.kind == RunKind::Rollout { "Healthy" } else { "gone" };
+    let done = if line.kind == RunKind::Rollout { " Healthy" } else { " gone" };
     list([
         ("Id", line.id.to_string()),
         ("Asked for by", line.by.clone().unwrap_or_default()),
@@ -72,7 +72,7 @@ fn terms(line: &RunLine) -> Markup {
         ("Ended", ended.map(|at| at.to_string()).unwrap_or_default()),
         ("Took", ended.map(|at| format_duration(at.since(line.started_at))).unwrap_or_default()),
         ("Steps", steps.unwrap_or_default()),
-        ("Applications", format!("{} of {} {done}", line.done, line.applications)),
+        ("Applications", line.counted(done)),
     ])
 }
 

@@ -123,7 +123,8 @@ fn line(kind: RunKind) -> RunLine {
         revisions: vec!["4f2a9c".to_owned()],
         steps_passed: Some(2),
         steps: Some(2),
-        done: 2,
+        done: 1,
+        skipped: Some(1),
         applications: 2,
         damage: None,
     }
