@@ -344,6 +344,23 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     );
     let lines = service.get("/api/v1/applicationsets");
     assert_eq!(lines["items"][0]["rollout"]["skipped"], 1, "{lines:#}");
+    // One that was gone on without is synced after all when the rollout begins again.
+    browser.open("/applicationsets/argocd/shops");
+    browser.press("Begin again…");
+    browser.until(&format!(
+        "{DIALOG}.textContent.includes('It has not brought this Application to its target: prod-cart.')"
+    ));
+    browser.write("#field-reason", "it is back");
+    browser.press("confirm");
+    browser.until(&format!("{}.includes('Held')", status(2)));
+    browser.press("Approve…");
+    browser.press("confirm");
+    browser.until(&format!("{tile}.querySelector('.badge').textContent === '✓Healthy'"));
+    // All are at their targets, and nothing is left to begin again.
+    browser.until(
+        "document.querySelector('.lead').textContent.startsWith('Completed') && !document.querySelector('[data-do=\"Begin again…\"]')",
+    );
+    assert_eq!(service.get("/api/v1/applications/argocd/prod-cart")["status"]["sync"]["status"], "Synced");
     browser.is_clean();
     service.end();
 }
