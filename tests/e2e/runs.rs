@@ -176,7 +176,9 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     assert!(std::iter::repeat_with(told).take(3000).any(|number| number == 1), "{}", skipped(&shops));
 
     // The set goes, and what was recorded of it stays.
-    shops.run_as("ann", &["delete", "shops", "--yes", "--timeout", "10m"]).expect_code(0);
+    let why = "moved to another cluster";
+    let delete = ["delete", "shops", "--yes", "--timeout", "10m", "--reason", why];
+    shops.run_as("ann", &delete).expect_code(0);
     assert_eq!(shops.bench.json(&["appset", "list", "-o", "json"])["items"], json!([]));
     let [rollout, deletion] = &shops.runs()[..] else { panic!("{:#?}", shops.runs()) };
     assert_eq!(
@@ -185,6 +187,14 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     );
     let run = shops.shown("shops");
     assert_eq!(run["id"], deletion["id"], "the name of a set means the newest");
+    assert_eq!((&run["by"], &run["reason"]), (&json!("ann"), &json!(why)));
+    assert_eq!((&rollout["reason"], &deletion["reason"]), (&Value::Null, &json!(why)), "in the list too");
+    let text = shops.run(&["show-run", "shops", "--log"]).expect_code(0).out;
+    assert!(text.contains(&format!("begun by ann ({why}): 12 Applications are to be deleted")), "{text}");
+    let export = ["appset", "export-run", "shops", "-o", "deletion.html"];
+    shops.bench.run(&export).expect_code(0);
+    let page = fs::read_to_string(shops.bench.path().join("deletion.html")).unwrap();
+    assert!(page.contains("Asked for by") && page.contains("Why") && page.contains(why), "{page}");
     let members = run["deletion"]["members"].as_array().unwrap();
     assert!(members.len() == 12 && members.iter().all(|one| one["status"] == "Gone"), "{run:#}");
     let (status, list) = shops.get("/api/v1/runs?applicationSet=argocd/shops&limit=1");

@@ -90,7 +90,7 @@ function headOf(run, namespace, name) {
     h("p.quiet", null, "All of it as one file: ", file(run.id, ".html", "for people"), ", ", file(run.id, "", "for programs")),
     terms([
       ["Began", time(run.startedAt)], ["Ended", run.finishedAt ? time(run.finishedAt) : null], ["Took", between(run.startedAt, run.finishedAt)],
-      ["Asked for by", run.by], ["Revisions", run.revisions.map(short).join(", ")], ["Steps", passed],
+      ["Asked for by", run.by], ["Why", run.reason], ["Revisions", run.revisions.map(short).join(", ")], ["Steps", passed],
       ["Applications", `${run.done} of ${run.applications} ${isRollout ? "Healthy" : "gone"}${skippedOf(run)}`], ["Id", h("code", null, run.id)],
     ]),
   ];

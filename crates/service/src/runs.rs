@@ -51,6 +51,7 @@ fn damaged(Impaired { stream, entry, reason }: Impaired) -> Option<RunLine> {
         started_at: made_at(OperationId::from(stream)).unwrap_or_default(),
         finished_at: None,
         by: None,
+        reason: None,
         targets: None,
         revisions: Vec::new(),
         steps_passed: None,

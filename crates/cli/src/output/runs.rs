@@ -67,6 +67,7 @@ pub fn show(run: &RunDocument, width: Option<u16>) -> Text {
     field("message", Style::Plain, Some(line.message.clone()));
     field("done", Style::Plain, Some(line.progress()));
     field("asked by", Style::Plain, line.by.clone());
+    field("why", Style::Plain, line.reason.clone());
     field("revisions", Style::Plain, Some(line.revisions.join(", ")));
     field("began", Style::Plain, Some(line.started_at.to_string()));
     field("ended", Style::Plain, line.finished_at.map(|at| at.to_string()));

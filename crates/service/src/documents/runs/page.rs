@@ -66,6 +66,7 @@ fn terms(line: &RunLine) -> Markup {
     list([
         ("Id", line.id.to_string()),
         ("Asked for by", line.by.clone().unwrap_or_default()),
+        ("Why", line.reason.clone().unwrap_or_default()),
         ("Revisions", line.revisions.join(", ")),
         ("Targets", line.targets.map(|targets| targets.to_string()).unwrap_or_default()),
         ("Began", line.started_at.to_string()),

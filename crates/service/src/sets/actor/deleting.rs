@@ -105,7 +105,7 @@ impl SetState {
         let request = Request {
             set: full_name(&self.set),
             uid: self.set.metadata.uid.clone(),
-            by: asker.map_or_else(|| BY.to_owned(), |asker| asker.by().to_owned()),
+            by: asker.map_or_else(|| BY.to_owned(), |asker| asker.recorded()),
             order,
             members: specs,
             options: Options::default(),
