@@ -309,7 +309,9 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     assert!(skipped["message"].as_str().unwrap().contains("moved to another cluster"), "{skipped:#}");
     assert!(skipped["operation"].is_null(), "it was never synced: {skipped:#}");
     // All of that is in its record, which has an address.
-    browser.until("document.querySelector('#runs ~ div tbody tr')?.children[4].textContent === '11 of 12, 1 skipped'");
+    browser.until(
+        "document.querySelector('#runs ~ div tbody tr')?.children[4].textContent === '11 of 12, 1 skipped'",
+    );
     browser.click("#runs ~ div a");
     browser.until("document.querySelector('h1').textContent === 'Rollout of shops'");
     browser.until("/^\\/applicationsets\\/argocd\\/shops\\/runs\\/[0-9a-f-]{36}$/.test(location.pathname)");
@@ -360,6 +362,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     browser.until(
         "document.querySelector('.lead').textContent.startsWith('Completed') && !document.querySelector('[data-do=\"Begin again…\"]')",
     );
+    browser.until("[...document.querySelectorAll('dd')].some((one) => one.textContent === 'it is back')");
     assert_eq!(service.get("/api/v1/applications/argocd/prod-cart")["status"]["sync"]["status"], "Synced");
     browser.is_clean();
     service.end();

@@ -215,6 +215,61 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
 }
 
 #[test]
+fn who_has_an_ended_rollout_begun_again_is_in_its_record_and_is_kept_by_a_kill() {
+    let mut shops = Shops::serve("steps: [{step: 1, gates: [approval]}]");
+    let is_held = |status: &Value| status["rollout"]["steps"][0]["status"] == "Held";
+    let is_over = |status: &Value| status["rollout"]["end"] == "Terminated";
+    let terminate = ["terminate", "shops", "--reason", "stop"];
+    shops.until(is_held);
+    shops.run_as("ann", &terminate).expect_code(0);
+    shops.until(is_over);
+    shops.run_as("ann", &["retry", "shops", "--reason", "the window is open"]).expect_code(0);
+    let killed = shops.serving.take().unwrap();
+    killed.signal("KILL");
+    killed.finish();
+    shops.again(&[]);
+    let status = shops.until(is_held);
+    let asked = (json!("ann"), json!("the window is open"));
+    assert_eq!((&status["rollout"]["by"], &status["rollout"]["reason"]), (&asked.0, &asked.1));
+    let [first, second] = &shops.runs()[..] else { panic!("{:#?}", shops.runs()) };
+    assert_eq!((&first["by"], &first["reason"]), (&json!("applicationset-controller"), &Value::Null));
+    assert_eq!((&second["by"], &second["reason"]), (&asked.0, &asked.1));
+    let text = shops.run(&["show-run", "shops", "--log"]).expect_code(0).out;
+    assert!(text.contains("begun by ann (the window is open): 12 Applications"), "{text}");
+    let facts = shops.bench.json(&["appset", "show-run", "shops", "--log", "-o", "json"]);
+    assert_eq!((&facts[0]["by"], &facts[0]["reason"]), (&asked.0, &asked.1));
+    // It was begun, and nobody waits for it any more.
+    let noted = || {
+        let set = shops.bench.json(&["appset", "get", "shops", "-o", "json"]);
+        set["metadata"]["annotations"]["tidegate.dev/retry-requested-by"].clone()
+    };
+    assert!(std::iter::repeat_with(noted).take(3000).any(|noted| noted.is_null()), "{}", noted());
+
+    // What a process has written down and not begun before it died, the next one begins.
+    shops.run_as("ann", &terminate).expect_code(0);
+    shops.until(is_over);
+    shops.end();
+    let path = shops.bench.path().join("fleet/shops.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    let asked = json!({"by": "ben", "reason": "CHG-8", "at": "2026-11-26T05:00:00Z", "after": second["id"]});
+    let annotations = format!("  annotations:\n    tidegate.dev/retry-requested-by: '{asked}'\n");
+    fs::write(&path, text.replacen("  annotations:\n", &annotations, 1)).unwrap();
+    shops.again(&[]);
+    let status = shops.until(|status| is_held(status) && status["rollout"]["by"] == "ben");
+    assert_eq!(status["rollout"]["reason"], "CHG-8");
+    // And once: what is said after it has begun is about the rollout before.
+    shops.run_as("ann", &terminate).expect_code(0);
+    shops.until(is_over);
+    shops.end();
+    shops.again(&[]);
+    shops.run_as("ann", &["retry", "shops"]).expect_code(0);
+    shops.until(is_held);
+    let by: Vec<Value> = shops.runs().iter().map(|run| run["by"].clone()).collect();
+    assert_eq!(by, ["applicationset-controller", "ann", "ben", "ann"]);
+    shops.end();
+}
+
+#[test]
 fn what_is_older_than_history_has_its_line_and_what_never_was_is_not_there() {
     let mut shops = Shops::serve("steps: []");
     shops.until(has_ended);
