@@ -421,9 +421,9 @@ fn a_sync_of_what_another_application_has_fails_where_that_is_wanted() {
         assert!((0..3000).any(|_| fleet.bench.run(&["app", "get", name]).code() == 0), "{name}");
     };
     write("twin", twin);
-    let twin = fleet.until("twin", |app| app["status"]["operationState"]["phase"] == "Failed");
-    let message = twin["status"]["operationState"]["message"].as_str().unwrap();
-    assert!(message.contains("is part of applications twin and frontend"), "{message}");
+    let why = "Shared resource found: Deployment/frontend is part of applications twin and frontend";
+    let fails = |app: &Value| app["status"]["operationState"]["message"].to_string().contains(why);
+    let twin = fleet.until("twin", fails);
     assert!(fleet.condition("twin", "SharedResourceWarning").contains("twin and frontend"));
     assert_eq!(twin["status"]["sync"]["status"], "OutOfSync", "{twin}");
     // By whichever name it is meant.

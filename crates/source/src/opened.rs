@@ -51,6 +51,11 @@ impl Opened {
     /// take room until then.
     pub fn anew(&self) -> gix::Result<Repository> {
         self.replaced();
+        self.once()
+    }
+
+    /// As it is now, whatever others go on with.
+    pub fn once(&self) -> gix::Result<Repository> {
         open(&self.path)
     }
 

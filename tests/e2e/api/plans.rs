@@ -175,9 +175,8 @@ fn what_a_plan_changes_is_told_and_not_what_differs_besides() {
     // What is planned is of a commit that is not the newest.
     fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
     fleet.replace("repo/frontend/secret.yaml", &key, &format!("password: {SECRET}-1"));
-    fleet.commit();
-    fleet.bench.run(&["app", "refresh", "frontend"]).expect_code(0);
-    let revision = fleet.get("frontend")["status"]["sync"]["revision"].as_str().unwrap().to_owned();
+    let committed = fleet.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    let revision = committed.err.trim().rsplit(' ').next().unwrap().to_owned();
     fleet.replace("repo/frontend/frontend.yaml", "frontend:2.0", "frontend:3.0");
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "frontend"]).expect_code(0);

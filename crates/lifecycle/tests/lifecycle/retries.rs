@@ -113,7 +113,7 @@ fn waves_of_an_earlier_attempt_are_pending_again() {
             .collect::<Vec<_>>()
     };
     world.run_until(2100);
-    assert_eq!(states(&world), ["Passed 1/1", "Failed 1/1", "Pending 0/1"]);
+    assert_eq!(states(&world), ["Passed 1/1", "Failed 0/1", "Pending 0/1"]);
     world.run_until(7100);
     assert_eq!(states(&world), ["Settling 0/1", "Pending 0/1", "Pending 0/1"]);
     world.run();

@@ -99,8 +99,9 @@ impl Mirror {
     pub fn has(&self, commit: ObjectId) -> bool {
         let _shared = self.swap.read().unwrap_or_else(PoisonError::into_inner);
         // The name is written after the objects, which may be half there without it.
-        let is_there = |git: &gix::Repository| git.find_commit(commit).is_ok();
-        self.commits().contains(&commit) && self.opened.with(is_there).unwrap_or_default()
+        // Opened for this: what is damaged would be found only when it is opened anew.
+        let is_there = |git: gix::Repository| git.find_commit(commit).is_ok();
+        self.commits().contains(&commit) && self.opened.once().is_ok_and(is_there)
     }
 
     fn commits(&self) -> Vec<ObjectId> {

@@ -145,7 +145,7 @@ impl AppState {
 
     /// Whether what others have changed is put back now. While it is left alone, they may.
     fn is_to_be_put_back(&self) -> bool {
-        self.overwritten.is_due && !(refresh::is_skipped(&self.application) && !self.is_at_work())
+        self.overwritten.is_due && (self.is_at_work() || !refresh::is_skipped(&self.application))
     }
 
     /// Says whether others go on writing into its status.

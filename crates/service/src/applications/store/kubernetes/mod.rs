@@ -197,7 +197,7 @@ impl ApplicationStore for KubernetesStore {
         }
         let AppProject { metadata, .. } = project;
         let gvk = Gvk::from_api_version(API_VERSION, projects::KIND);
-        let key = ObjectKey::new(&gvk.group, &gvk.kind, &self.home(), &metadata.name);
+        let key = ObjectKey::new(&gvk.group, &gvk.kind, self.home(), &metadata.name);
         let removed =
             self.site.cluster.remove_finalizer(&key, &gvk, &metadata.uid, RESOURCES_FINALIZER, None).await;
         removed.map_err(|error| self.site.failed(&error))
