@@ -309,9 +309,15 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     assert!(skipped["message"].as_str().unwrap().contains("moved to another cluster"), "{skipped:#}");
     assert!(skipped["operation"].is_null(), "it was never synced: {skipped:#}");
     // All of that is in its record, which has an address.
+    browser.until(
+        "document.querySelector('#runs ~ div tbody tr')?.children[4].textContent === '11 of 12, 1 skipped'",
+    );
     browser.click("#runs ~ div a");
     browser.until("document.querySelector('h1').textContent === 'Rollout of shops'");
     browser.until("/^\\/applicationsets\\/argocd\\/shops\\/runs\\/[0-9a-f-]{36}$/.test(location.pathname)");
+    browser.until(
+        "[...document.querySelectorAll('dd')].some((one) => one.textContent === '11 of 12 Healthy, 1 skipped')",
+    );
     let rows = |id: &str| {
         format!(
             "[...document.querySelectorAll('#{id} + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|')).join()"
@@ -340,6 +346,24 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     );
     let lines = service.get("/api/v1/applicationsets");
     assert_eq!(lines["items"][0]["rollout"]["skipped"], 1, "{lines:#}");
+    // One that was gone on without is synced after all when the rollout begins again.
+    browser.open("/applicationsets/argocd/shops");
+    browser.press("Begin again…");
+    browser.until(&format!(
+        "{DIALOG}.textContent.includes('It has not brought this Application to its target: prod-cart.')"
+    ));
+    browser.write("#field-reason", "it is back");
+    browser.press("confirm");
+    browser.until(&format!("{}.includes('Held')", status(2)));
+    browser.press("Approve…");
+    browser.press("confirm");
+    browser.until(&format!("{tile}.querySelector('.badge').textContent === '✓Healthy'"));
+    // All are at their targets, and nothing is left to begin again.
+    browser.until(
+        "document.querySelector('.lead').textContent.startsWith('Completed') && !document.querySelector('[data-do=\"Begin again…\"]')",
+    );
+    browser.until("[...document.querySelectorAll('dd')].some((one) => one.textContent === 'it is back')");
+    assert_eq!(service.get("/api/v1/applications/argocd/prod-cart")["status"]["sync"]["status"], "Synced");
     browser.is_clean();
     service.end();
 }

@@ -93,7 +93,10 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
         (&json!("rollout"), &json!("Completed"), &json!("argocd/shops"))
     );
     assert_eq!((&line["stepsPassed"], &line["steps"]), (&json!(3), &json!(3)));
-    assert_eq!((&line["done"], &line["applications"]), (&json!(12), &json!(12)));
+    let counted = (&line["done"], &line["skipped"], &line["applications"]);
+    assert_eq!(counted, (&json!(11), &json!(1), &json!(12)), "who was skipped is not done");
+    let list = shops.run(&["runs", "shops"]).expect_code(0).out;
+    assert!(list.contains("11 of 12, 1 skipped"), "{list}");
     let revision = fs::read_to_string(shops.bench.path().join("fleet/repo/.git/refs/heads/main")).unwrap();
     assert_eq!(line["revisions"], json!([revision.trim()]), "what the branch means");
 
@@ -140,6 +143,10 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     for words in ["ann approves step 1: CHG-7", "held by ann: lunch", "skipped by ann (moved)", "Completed"] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    let row = |name: &str| text.lines().find(|row| row.starts_with(name)).unwrap();
+    assert!(text.contains("11 of 12, 1 skipped") && text.contains("3/4, 1 skipped"), "{text}");
+    assert!(row("prod-cart").contains("Skipped") && !row("prod-cart").contains("Healthy"), "{text}");
+    assert!(row("prod-search").contains("Healthy"), "{text}");
     let (status, page) = shops.get(&format!("/api/v1/runs/{id}/log?limit=2"));
     assert_eq!((status, &page["next"], &page["items"][0]["kind"]), (200, &json!(2), &json!("begun")));
     let export = ["appset", "export-run", "shops", "-o", "rollout.html"];
@@ -148,6 +155,7 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     assert!(
         page.contains("Rollout of argocd/shops")
             && page.contains("ann approves step 1: CHG-7")
+            && page.contains("11 of 12 Healthy, 1 skipped")
             && !page.contains("<script")
     );
     let record = shops.bench.json(&["appset", "export-run", &id]);
@@ -168,7 +176,9 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     assert!(std::iter::repeat_with(told).take(3000).any(|number| number == 1), "{}", skipped(&shops));
 
     // The set goes, and what was recorded of it stays.
-    shops.run_as("ann", &["delete", "shops", "--yes", "--timeout", "10m"]).expect_code(0);
+    let why = "moved to another cluster";
+    let delete = ["delete", "shops", "--yes", "--timeout", "10m", "--reason", why];
+    shops.run_as("ann", &delete).expect_code(0);
     assert_eq!(shops.bench.json(&["appset", "list", "-o", "json"])["items"], json!([]));
     let [rollout, deletion] = &shops.runs()[..] else { panic!("{:#?}", shops.runs()) };
     assert_eq!(
@@ -177,6 +187,14 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     );
     let run = shops.shown("shops");
     assert_eq!(run["id"], deletion["id"], "the name of a set means the newest");
+    assert_eq!((&run["by"], &run["reason"]), (&json!("ann"), &json!(why)));
+    assert_eq!((&rollout["reason"], &deletion["reason"]), (&Value::Null, &json!(why)), "in the list too");
+    let text = shops.run(&["show-run", "shops", "--log"]).expect_code(0).out;
+    assert!(text.contains(&format!("begun by ann ({why}): 12 Applications are to be deleted")), "{text}");
+    let export = ["appset", "export-run", "shops", "-o", "deletion.html"];
+    shops.bench.run(&export).expect_code(0);
+    let page = fs::read_to_string(shops.bench.path().join("deletion.html")).unwrap();
+    assert!(page.contains("Asked for by") && page.contains("Why") && page.contains(why), "{page}");
     let members = run["deletion"]["members"].as_array().unwrap();
     assert!(members.len() == 12 && members.iter().all(|one| one["status"] == "Gone"), "{run:#}");
     let (status, list) = shops.get("/api/v1/runs?applicationSet=argocd/shops&limit=1");
@@ -194,6 +212,61 @@ fn a_rollout_and_a_deletion_are_looked_at_afterwards_whatever_died_in_between() 
     assert_eq!(shops.run(&["show-run", &id, "--log"]).expect_code(0).out, as_it_was);
     let refused = shops.bench.run(&["ops", "show", &id]).expect_code(4);
     assert!(refused.err.contains(&format!("tidegate appset show-run {id}")), "{}", refused.err);
+}
+
+#[test]
+fn who_has_an_ended_rollout_begun_again_is_in_its_record_and_is_kept_by_a_kill() {
+    let mut shops = Shops::serve("steps: [{step: 1, gates: [approval]}]");
+    let is_held = |status: &Value| status["rollout"]["steps"][0]["status"] == "Held";
+    let is_over = |status: &Value| status["rollout"]["end"] == "Terminated";
+    let terminate = ["terminate", "shops", "--reason", "stop"];
+    shops.until(is_held);
+    shops.run_as("ann", &terminate).expect_code(0);
+    shops.until(is_over);
+    shops.run_as("ann", &["retry", "shops", "--reason", "the window is open"]).expect_code(0);
+    let killed = shops.serving.take().unwrap();
+    killed.signal("KILL");
+    killed.finish();
+    shops.again(&[]);
+    let status = shops.until(is_held);
+    let asked = (json!("ann"), json!("the window is open"));
+    assert_eq!((&status["rollout"]["by"], &status["rollout"]["reason"]), (&asked.0, &asked.1));
+    let [first, second] = &shops.runs()[..] else { panic!("{:#?}", shops.runs()) };
+    assert_eq!((&first["by"], &first["reason"]), (&json!("applicationset-controller"), &Value::Null));
+    assert_eq!((&second["by"], &second["reason"]), (&asked.0, &asked.1));
+    let text = shops.run(&["show-run", "shops", "--log"]).expect_code(0).out;
+    assert!(text.contains("begun by ann (the window is open): 12 Applications"), "{text}");
+    let facts = shops.bench.json(&["appset", "show-run", "shops", "--log", "-o", "json"]);
+    assert_eq!((&facts[0]["by"], &facts[0]["reason"]), (&asked.0, &asked.1));
+    // It was begun, and nobody waits for it any more.
+    let noted = || {
+        let set = shops.bench.json(&["appset", "get", "shops", "-o", "json"]);
+        set["metadata"]["annotations"]["tidegate.dev/retry-requested-by"].clone()
+    };
+    assert!(std::iter::repeat_with(noted).take(3000).any(|noted| noted.is_null()), "{}", noted());
+
+    // What a process has written down and not begun before it died, the next one begins.
+    shops.run_as("ann", &terminate).expect_code(0);
+    shops.until(is_over);
+    shops.end();
+    let path = shops.bench.path().join("fleet/shops.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    let asked = json!({"by": "ben", "reason": "CHG-8", "at": "2026-11-26T05:00:00Z", "after": second["id"]});
+    let annotations = format!("  annotations:\n    tidegate.dev/retry-requested-by: '{asked}'\n");
+    fs::write(&path, text.replacen("  annotations:\n", &annotations, 1)).unwrap();
+    shops.again(&[]);
+    let status = shops.until(|status| is_held(status) && status["rollout"]["by"] == "ben");
+    assert_eq!(status["rollout"]["reason"], "CHG-8");
+    // And once: what is said after it has begun is about the rollout before.
+    shops.run_as("ann", &terminate).expect_code(0);
+    shops.until(is_over);
+    shops.end();
+    shops.again(&[]);
+    shops.run_as("ann", &["retry", "shops"]).expect_code(0);
+    shops.until(is_held);
+    let by: Vec<Value> = shops.runs().iter().map(|run| run["by"].clone()).collect();
+    assert_eq!(by, ["applicationset-controller", "ann", "ben", "ann"]);
+    shops.end();
 }
 
 #[test]

@@ -16,6 +16,7 @@
 //! | [`preview`] | what would a progressive sync and a deletion do? |
 //! | [`foreseen`] | what would become of each Application, were this generated? |
 //! | [`requeue`] | when is it looked at again? |
+//! | [`retry`] | who wants what has ended to be begun again? |
 //! | [`wake`] | is a change a reason to look at it again? |
 //! | [`unheeded`] | what does it say that has no effect? |
 //! | [`status`] | what does its status say? |
@@ -33,6 +34,7 @@ pub mod ownership;
 pub mod policy;
 pub mod preview;
 pub mod requeue;
+pub mod retry;
 pub mod rollout;
 pub mod status;
 pub mod steps;

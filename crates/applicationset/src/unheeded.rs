@@ -7,6 +7,7 @@ use crate::guard::approval::APPROVAL_ANNOTATION;
 use crate::guard::{DELETIONS_APPROVED_ANNOTATION, MAX_DELETIONS_ANNOTATION};
 use crate::order::{DELETION_SYNC_ANNOTATION, is_custom};
 use crate::policy::{Options, rolling_steps};
+use crate::retry::RETRY_ANNOTATION;
 use crate::rollout::ROLLOUT_ANNOTATION;
 
 /// What may be said of a set by an annotation of ours.
@@ -35,8 +36,8 @@ fn annotations(set: &ApplicationSet) -> Option<String> {
     let names = set.metadata.annotations.keys();
     let unknown: Vec<&str> = names
         .filter(|name| name.starts_with(TIDEGATE_PREFIX) && !ANNOTATIONS.contains(&name.as_str()))
-        // Nobody writes it by hand.
-        .filter(|name| name.as_str() != DELETION_REQUESTED_BY)
+        // Nobody writes these by hand.
+        .filter(|name| ![DELETION_REQUESTED_BY, RETRY_ANNOTATION].contains(&name.as_str()))
         .map(String::as_str)
         .collect();
     let known = || ANNOTATIONS.join(", ");

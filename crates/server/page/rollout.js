@@ -119,7 +119,7 @@ function headOf(set, told, path) {
     conditionsOf(set.status?.conditions ?? []),
     shown ? terms([
       [isDeleting ? "Deletion began" : "Rollout began", time(shown.startedAt)], ["Ended", shown.finishedAt ? time(shown.finishedAt) : null],
-      ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Held", shown.paused],
+      ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Why", shown.reason], ["Held", shown.paused],
       ["Deadline", explanation?.deadlineInSeconds ? `${long(explanation.deadlineInSeconds * 1000)} left` : null], ["Next", explanation?.next],
     ]) : h("p.quiet", null, set.spec?.strategy?.type === "RollingSync" ? "Its Applications are to be synced step by step (RollingSync), and no rollout was begun yet."
       : "Its Applications are synced each by its own policy: there is no progressive sync."),

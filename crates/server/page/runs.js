@@ -10,6 +10,11 @@ const MOST = 500;
 
 export const KINDS = { rollout: "Rollout", deletion: "Deletion" };
 
+// Those that a rollout went on without are none of those that are done.
+export function skippedOf({ skipped }) {
+  return skipped ? `, ${skipped} skipped` : "";
+}
+
 // A list that is asked for anew by `load`. `isEmpty` says afterwards whether there was ever one.
 export function runsOf(namespace, name, signal) {
   const list = h("div");
@@ -47,7 +52,7 @@ function table(items, namespace, name) {
       h("td", null, KINDS[one.kind] ?? one.kind),
       h("td", null, badge(one.end ?? "Running", "result"), one.paused ? badge("Held") : null),
       h("td", null, between(one.startedAt, one.finishedAt)),
-      h("td", null, `${one.done} of ${one.applications}`),
+      h("td", null, `${one.done} of ${one.applications}${skippedOf(one)}`),
       h("td", null, one.revisions.length > 0 ? one.revisions.map(short).join(", ") : "–"),
       h("td", null, one.by ?? "–"),
       h("td.words", null, one.damage ?? one.message))))));

@@ -51,11 +51,13 @@ fn damaged(Impaired { stream, entry, reason }: Impaired) -> Option<RunLine> {
         started_at: made_at(OperationId::from(stream)).unwrap_or_default(),
         finished_at: None,
         by: None,
+        reason: None,
         targets: None,
         revisions: Vec::new(),
         steps_passed: None,
         steps: None,
         done: 0,
+        skipped: None,
         applications: 0,
         damage: None,
     };

@@ -49,9 +49,9 @@ impl Asker {
         Self { set: bounded(set, NAME_MAX), at, ..self.clone() }
     }
 
-    /// Who.
-    pub fn by(&self) -> &str {
-        &self.by
+    /// Who and why, as the log of an ordered deletion has it.
+    pub fn recorded(&self) -> String {
+        Wisher { by: &self.by, reason: &self.reason }.text()
     }
 
     /// Writes it down in the annotations of what is deleted.

@@ -14,6 +14,7 @@ mod guard;
 mod kept;
 mod laws;
 mod requeue;
+mod retry;
 mod rollout;
 mod status;
 mod unheeded;

@@ -25,10 +25,12 @@ fn what_nobody_looks_at_is_named_with_what_it_lacks() {
     let custom = json!({"deletionOrder": "Custom", "deletionSync": steps});
     let (rollout, deletion) = (ROLLOUT_ANNOTATION, DELETION_SYNC_ANNOTATION);
     let (on, off) = (Options::default(), Options { progressive_syncs: false, ..Options::default() });
-    let rows: [(Value, &[&str], &Options, &[&str]); 17] = [
+    let rows: [(Value, &[&str], &Options, &[&str]); 18] = [
         (json!({}), &[], &on, &[]),
         // It says who has deleted the set.
         (json!({}), &["tidegate.dev/deletion-requested-by"], &on, &[]),
+        // And who wants its rollout to be begun again.
+        (json!({}), &["tidegate.dev/retry-requested-by"], &on, &[]),
         (json!({"type": "AllAtOnce"}), &[], &off, &[]),
         (rolling.clone(), &[rollout], &on, &[]),
         (rolling.clone(), &[rollout], &off, &["progressive syncs are switched off in this service"]),

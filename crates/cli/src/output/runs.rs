@@ -16,7 +16,7 @@ pub fn list(lines: &[RunLine], now: Timestamp, width: Option<u16>) -> Text {
             line.kind.word().to_owned(),
             line.set.clone().unwrap_or_default(),
             result(line),
-            format!("{} of {}", line.done, line.applications),
+            line.progress(),
             format!("{} ago", seconds(line.started_at, now)),
             line.finished_at.map(|at| seconds(line.started_at, at)).unwrap_or_default(),
             revisions.join(" "),
@@ -65,7 +65,9 @@ pub fn show(run: &RunDocument, width: Option<u16>) -> Text {
     field("set", Style::Bold, line.set.clone());
     field("result", style(line), Some(result(line)));
     field("message", Style::Plain, Some(line.message.clone()));
+    field("done", Style::Plain, Some(line.progress()));
     field("asked by", Style::Plain, line.by.clone());
+    field("why", Style::Plain, line.reason.clone());
     field("revisions", Style::Plain, Some(line.revisions.join(", ")));
     field("began", Style::Plain, Some(line.started_at.to_string()));
     field("ended", Style::Plain, line.finished_at.map(|at| at.to_string()));

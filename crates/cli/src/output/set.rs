@@ -1,7 +1,7 @@
 //! ApplicationSets for people, and as the lists that programs know.
 
 use serde_json::{Value, json};
-use tidegate_lifecycle::rollout::{MemberStatus, RolloutView};
+use tidegate_lifecycle::rollout::{MemberOutcome, MemberStatus, MemberView, RolloutView};
 use tidegate_lifecycle::teardown::{self, TeardownView};
 use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, ApplicationSetGenerator};
 use tidegate_service::applications::store::AppKey;
@@ -122,9 +122,13 @@ pub fn progress(view: &RolloutView, width: Option<u16>) -> Text {
     let heads = ["STEP", "SELECTS", "HEALTHY", "AT ONCE", "BEHIND", "STATUS"];
     let rows = (1_u32..).zip(&view.steps).map(|(number, step)| {
         let of_step = || view.members.iter().filter(|member| member.step == number.to_string());
-        let healthy = of_step().filter(|member| member.status == MemberStatus::Healthy).count();
+        let skipped = of_step().filter(|member| is_skipped(member)).count();
+        // Argo CD's word for one that was skipped is Healthy.
+        let is_healthy = |member: &&MemberView| member.status == MemberStatus::Healthy && !is_skipped(member);
+        let healthy = of_step().filter(is_healthy).count();
+        let apart = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
         let at_once = step.max_update.map_or_else(|| "all".to_owned(), |most| most.to_string());
-        let healthy = format!("{healthy}/{}", step.members);
+        let healthy = format!("{healthy}/{}{apart}", step.members);
         [
             number.to_string(),
             step.selects.clone(),
@@ -148,13 +152,24 @@ pub fn progress(view: &RolloutView, width: Option<u16>) -> Text {
         [
             member.application.clone(),
             step_number(&member.step),
-            format!("{:?}", member.status),
+            standing(member),
             targets.collect::<Vec<_>>().join(" "),
             member.message.clone(),
         ]
     });
     text.append(table(["APPLICATION", "STEP", "STATUS", "TARGET", "MESSAGE"], rows, width));
     text
+}
+
+fn is_skipped(member: &MemberView) -> bool {
+    member.outcome == Some(MemberOutcome::Skipped)
+}
+
+/// What has become of an Application; where nothing has yet, its status.
+fn standing(member: &MemberView) -> String {
+    let outcome = member.outcome.filter(|outcome| *outcome != MemberOutcome::Settling);
+    let outcome = outcome.map(|outcome| format!("{outcome:?}"));
+    outcome.unwrap_or_else(|| format!("{:?}", member.status))
 }
 
 /// The number of a step in words.

@@ -49,7 +49,7 @@ pub use machine::{Progressive, Seen};
 pub use messages::REASON;
 pub use milestones::milestones;
 pub use pending::pending;
-pub use record::{Details, DetailsOfKind1};
+pub use record::{Details, DetailsOfKind1, DetailsOfKind2};
 pub use request::{Deployed, MemberSpec, OnFailure, OnNewTargets, OnPending, Options, Request, Step, Target};
 pub use state::{
     Cause, End, Failure, Member, NewTargets, Outcome, Progress, Rollout, Stage, State, StepState, Then, Work,

@@ -1,10 +1,10 @@
 //! What the log keeps of a rollout: the kinds of its records, and what a list of rollouts says of one.
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Digest, LogRecord, Records, StreamKind};
+use tidegate_model::{Content, Digest, LogRecord, Records, StreamKind};
 
 use super::fact::Fact;
-use super::state::{End, State};
+use super::state::{End, Progress, State};
 use super::status::MemberStatus;
 use super::view::message;
 use crate::fleet::count;
@@ -88,6 +88,9 @@ pub struct Details {
     pub by: String,
     /// What its members are brought to, each revision once; of many the first few. Empty where it is not known.
     pub revisions: Vec<String>,
+    /// Members that a step selects and a person went on without: they are none of those that are Healthy. `None` where an
+    /// earlier program has counted them among these.
+    pub skipped: Option<u32>,
 }
 
 /// As programs wrote it that did not keep who asked and for what.
@@ -104,7 +107,28 @@ pub struct DetailsOfKind1 {
 impl From<DetailsOfKind1> for Details {
     fn from(earlier: DetailsOfKind1) -> Self {
         let DetailsOfKind1 { targets, end, paused, message, steps, members } = earlier;
-        Self { targets, end, paused, message, steps, members, by: String::new(), revisions: Vec::new() }
+        let (by, revisions) = (String::new(), Vec::new());
+        Self { targets, end, paused, message, steps, members, by, revisions, skipped: None }
+    }
+}
+
+/// As programs wrote it that took those for Healthy that were skipped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailsOfKind2 {
+    targets: Digest,
+    end: Option<End>,
+    paused: bool,
+    message: String,
+    steps: (u32, u32),
+    members: (u32, u32),
+    by: String,
+    revisions: Vec<String>,
+}
+
+impl From<DetailsOfKind2> for Details {
+    fn from(earlier: DetailsOfKind2) -> Self {
+        let DetailsOfKind2 { targets, end, paused, message, steps, members, by, revisions } = earlier;
+        Self { targets, end, paused, message, steps, members, by, revisions, skipped: None }
     }
 }
 
@@ -113,6 +137,8 @@ impl Details {
     pub fn of(state: &State) -> Option<Self> {
         let rollout = state.rollout()?;
         let selected = || rollout.members.values().filter(|member| member.is_selected());
+        let skipped = count(selected().filter(|member| matches!(member.progress, Progress::Skipped(_))));
+        let healthy = count(selected().filter(|member| member.status() == MemberStatus::Healthy));
         let revisions = selected().flat_map(|member| &member.target.revisions);
         let revisions = revisions.fold(Vec::<String>::new(), |mut named, revision| {
             if named.len() < REVISIONS_MAX && !named.contains(revision) {
@@ -129,27 +155,32 @@ impl Details {
                 count(rollout.steps.iter().filter(|step| step.passed_at.is_some())),
                 count(rollout.steps.iter()),
             ),
-            members: (
-                count(selected().filter(|member| member.status() == MemberStatus::Healthy)),
-                count(selected()),
-            ),
+            members: (healthy.saturating_sub(skipped), count(selected())),
             by: rollout.by.clone(),
             revisions,
+            skipped: Some(skipped),
         })
     }
 }
 
 impl LogRecord for Details {
-    type Earlier = DetailsOfKind1;
+    type Earlier = DetailsOfKind2;
 
-    const HIGHEST_KIND: u16 = 2;
+    const HIGHEST_KIND: u16 = 3;
 
     fn is_earlier(kind: u16) -> bool {
-        kind == 1
+        matches!(kind, 1 | 2)
     }
 
     fn kind(&self) -> u16 {
-        2
+        3
+    }
+
+    fn read_earlier<C: Content>(kind: u16, content: &C) -> Result<Self, C::Error> {
+        match kind {
+            1 => content.read::<DetailsOfKind1>().map(Into::into),
+            _ => content.read::<DetailsOfKind2>().map(Into::into),
+        }
     }
 }
 

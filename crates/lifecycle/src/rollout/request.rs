@@ -17,7 +17,7 @@ pub struct Request {
     pub uid: String,
     /// What tells this set of targets from every other: the identity of the rollout among those of its set.
     pub targets: Digest,
-    /// Who asks.
+    /// Who asks, and why, as one text ([`Wisher`](tidegate_model::Wisher)).
     pub by: String,
     /// The steps, in order.
     pub steps: Vec<Step>,

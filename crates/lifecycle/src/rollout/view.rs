@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Digest, OperationId, Timestamp};
+use tidegate_model::{Digest, OperationId, Timestamp, Wisher};
 
 use super::messages;
 use super::request::{OnFailure, Target};
@@ -21,6 +21,9 @@ pub struct RolloutView {
     pub targets: Digest,
     /// Who asked for it.
     pub by: String,
+    /// Why; absent where nobody has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Where it stands, in words.
     pub stage: String,
     /// The number of the step that is held or at work, from 1.
@@ -150,13 +153,14 @@ pub struct MemberView {
 /// How a rollout stands; `None` before it has begun. Applications that are gone are not in it.
 pub fn view(state: &State) -> Option<RolloutView> {
     let rollout = state.rollout()?;
-    let outcome = rollout.outcome.as_ref();
+    let (outcome, asker) = (rollout.outcome.as_ref(), Wisher::read(&rollout.by));
     let number = |step: u32| step.saturating_add(1);
     let members = rollout.members.iter().filter(|(_, member)| member.progress != Progress::Gone);
     Some(RolloutView {
         set: rollout.set.clone(),
         targets: rollout.targets,
-        by: rollout.by.clone(),
+        by: asker.by.to_owned(),
+        reason: Some(asker.reason.to_owned()).filter(|reason| !reason.is_empty()),
         stage: state.name(),
         step: rollout.current_step().map(number),
         end: outcome.map(|outcome| outcome.end),

@@ -14,7 +14,7 @@ pub struct Request {
     pub set: String,
     /// Its `metadata.uid`.
     pub uid: String,
-    /// Who asks.
+    /// Who asks, and why, as one text ([`Wisher`](tidegate_model::Wisher)).
     pub by: String,
     /// In which order.
     pub order: Order,

@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_model::Timestamp;
+use tidegate_model::{Timestamp, Wisher};
 
 use super::state::{End, Progress, State, Teardown};
 use crate::fleet::{Said, count};
@@ -31,6 +31,9 @@ pub struct TeardownView {
     pub set: String,
     /// Who asked for it.
     pub by: String,
+    /// Why; absent where nobody has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Where it stands, in words.
     pub stage: String,
     /// The number of the step that is at work, from 1 as the strategy counts them; absent also where it is about those
@@ -88,10 +91,11 @@ pub struct MemberView {
 /// How a teardown stands; `None` before it has begun.
 pub fn view(state: &State) -> Option<TeardownView> {
     let teardown = state.teardown()?;
-    let outcome = teardown.outcome.as_ref();
+    let (outcome, asker) = (teardown.outcome.as_ref(), Wisher::read(&teardown.by));
     Some(TeardownView {
         set: teardown.set.clone(),
-        by: teardown.by.clone(),
+        by: asker.by.to_owned(),
+        reason: Some(asker.reason.to_owned()).filter(|reason| !reason.is_empty()),
         stage: state.name(),
         step: teardown
             .current_step()

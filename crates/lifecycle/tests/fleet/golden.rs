@@ -145,6 +145,36 @@ fn the_first_layout_of_a_line_is_read() {
     assert!(rollout::Details::is_earlier(1) && teardown::Details::is_earlier(1));
 }
 
+/// The line of a rollout in the layout of programs that took those for Healthy that were skipped: nobody knows how many.
+#[test]
+fn the_second_layout_of_the_line_of_a_rollout_is_read() {
+    let mut rollout = vec![7_u8; 32];
+    // Completed, not held, `over`, steps 3 of 3, members 12 of 12, asked by `ann`, one revision `4f2a`.
+    rollout.extend([1, 0, 0, 4, b'o', b'v', b'e', b'r', 3, 3, 12, 12]);
+    rollout.extend([3, b'a', b'n', b'n', 1, 4, b'4', b'f', b'2', b'a']);
+    let line = rollout::Details::read_earlier(2, &Bytes(rollout)).unwrap();
+    assert_eq!((line.end, line.members, line.skipped), (Some(rollout::End::Completed), (12, 12), None));
+    assert_eq!((line.by.as_str(), line.revisions), ("ann", vec!["4f2a".to_owned()]));
+    assert!(rollout::Details::is_earlier(2) && !rollout::Details::is_earlier(3));
+}
+
+/// Who was skipped is counted apart, and is none of those that are Healthy.
+#[test]
+fn the_line_of_a_rollout_takes_nobody_for_healthy_who_was_skipped() {
+    let mut found = 0;
+    for (name, state) in rollouts::states::representatives() {
+        let Some(line) = rollout::Details::of(&state) else { continue };
+        let view = rollout::view(&state).unwrap();
+        let of_step = || view.members.iter().filter(|one| one.step != "-1");
+        let skipped = of_step().filter(|one| one.outcome == Some(rollout::MemberOutcome::Skipped)).count();
+        let healthy = of_step().filter(|one| one.status == rollout::MemberStatus::Healthy).count();
+        assert_eq!(line.skipped, Some(u32::try_from(skipped).unwrap()), "{name}");
+        assert_eq!(usize::try_from(line.members.0).unwrap() + skipped, healthy, "{name}");
+        found += skipped;
+    }
+    assert!(found > 0);
+}
+
 /// A line says who asked, and what for: each revision once, and of many the first few.
 #[test]
 fn the_line_of_a_rollout_says_who_asked_and_what_for() {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::rollout::RolloutView;
 use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_lifecycle::{fleet, rollout as progressive, teardown};
-use tidegate_model::{Digest, StreamId, Timestamp};
+use tidegate_model::{Digest, StreamId, Timestamp, Wisher};
 use tidegate_oplog::EntryOf;
 
 pub use course::WaitSpan;
@@ -66,6 +66,8 @@ pub struct RunLine {
     pub finished_at: Option<Timestamp>,
     /// Who has asked for it; `None` where that is not known, as of what an earlier program recorded.
     pub by: Option<String>,
+    /// Why; `None` where nobody has said so.
+    pub reason: Option<String>,
     /// Of a rollout: what tells its targets from others of the set.
     pub targets: Option<Digest>,
     /// Of a rollout: what the Applications in its steps are brought to, each revision once; of many the first few.
@@ -76,6 +78,9 @@ pub struct RunLine {
     pub steps: Option<u32>,
     /// Applications that are Healthy, or gone.
     pub done: u32,
+    /// Of a rollout: Applications that a person went on without, which are none of those that are done. `None` of a deletion,
+    /// and where an earlier program has counted them among these.
+    pub skipped: Option<u32>,
     /// Applications that its steps are about.
     pub applications: u32,
     /// What is damaged of it.
@@ -154,12 +159,19 @@ fn word(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
+/// Who has asked, and why, of what the log has as one text.
+fn asker(recorded: &str) -> (Option<String>, Option<String>) {
+    let Wisher { by, reason } = Wisher::read(recorded);
+    (word(by.to_owned()), word(reason.to_owned()))
+}
+
 impl RunLine {
     /// Of a rollout, as the log lists it.
     pub fn of_rollout(entry: EntryOf<progressive::Fact>) -> Self {
         let summary = entry.summary;
-        let progressive::Details { targets, end, paused, message, steps, members, by, revisions } =
+        let progressive::Details { targets, end, paused, message, steps, members, by, revisions, skipped } =
             summary.details;
+        let (by, reason) = asker(&by);
         Self {
             id: entry.stream,
             kind: RunKind::Rollout,
@@ -169,12 +181,14 @@ impl RunLine {
             message,
             started_at: summary.started_at,
             finished_at: summary.finished_at,
-            by: word(by),
+            by,
+            reason,
             targets: Some(targets),
             revisions,
             steps_passed: Some(steps.0),
             steps: Some(steps.1),
             done: members.0,
+            skipped,
             applications: members.1,
             damage: None,
         }
@@ -184,6 +198,7 @@ impl RunLine {
     pub fn of_deletion(entry: EntryOf<teardown::Fact>) -> Self {
         let summary = entry.summary;
         let teardown::Details { end, paused, message, members, by } = summary.details;
+        let (by, reason) = asker(&by);
         Self {
             id: entry.stream,
             kind: RunKind::Deletion,
@@ -193,15 +208,30 @@ impl RunLine {
             message,
             started_at: summary.started_at,
             finished_at: summary.finished_at,
-            by: word(by),
+            by,
+            reason,
             targets: None,
             revisions: Vec::new(),
             steps_passed: None,
             steps: None,
             done: members.0,
+            skipped: None,
             applications: members.1,
             damage: None,
         }
+    }
+
+    /// How many of its Applications are done: `11 of 12`, and where some were skipped `11 of 12, 1 skipped`.
+    pub fn progress(&self) -> String {
+        self.counted("")
+    }
+
+    /// The same with what those are that are done: `11 of 12 Healthy, 1 skipped`.
+    fn counted(&self, what: &str) -> String {
+        let Self { done, applications, .. } = self;
+        let skipped = self.skipped.filter(|skipped| *skipped > 0);
+        let skipped = skipped.map(|skipped| format!(", {skipped} skipped")).unwrap_or_default();
+        format!("{done} of {applications}{what}{skipped}")
     }
 }
 
@@ -215,7 +245,12 @@ impl Run {
     ) -> Self {
         let told = rollout::documents(first, facts);
         let rollout = progressive::view(state);
-        let line = RunLine { by: line.by.or_else(|| Some(rollout.as_ref()?.by.clone())), ..line };
+        let line = match &rollout {
+            Some(view) if line.by.is_none() => {
+                RunLine { by: Some(view.by.clone()), reason: view.reason.clone(), ..line }
+            }
+            _ => line,
+        };
         let run = RunDocument {
             explanation: (!state.is_finished()).then(|| progressive::explain(state, now)),
             decisions: decisions(&told),
@@ -238,7 +273,12 @@ impl Run {
         let order = state.teardown().map(|teardown| teardown.order.clone()).unwrap_or_default();
         let told = deletion::documents(first, facts, &order);
         let deletion = teardown::view(state);
-        let line = RunLine { by: line.by.or_else(|| Some(deletion.as_ref()?.by.clone())), ..line };
+        let line = match &deletion {
+            Some(view) if line.by.is_none() => {
+                RunLine { by: Some(view.by.clone()), reason: view.reason.clone(), ..line }
+            }
+            _ => line,
+        };
         let run = RunDocument {
             explanation: (!state.is_finished()).then(|| teardown::explain(state, now)),
             decisions: decisions(&told),

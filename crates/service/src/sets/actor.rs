@@ -21,6 +21,7 @@ use futures_util::FutureExt as _;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_applicationset::changes::{Generated, Wrong};
 use tidegate_applicationset::requeue::{Ended, again_after};
+use tidegate_applicationset::retry::Retry;
 use tidegate_applicationset::rollout::NotAsked;
 use tidegate_applicationset::status::{Failure, Reason};
 use tidegate_applicationset::wake::{self, REFRESH_ANNOTATION, Wake};
@@ -139,8 +140,8 @@ pub(crate) struct SetState {
     standings: Arc<Mutex<Standings>>,
     teardowns: Teardowns,
     others: Others,
-    /// A person wants what has ended to be begun again.
-    is_asked: bool,
+    /// A person wants what has ended to be begun again: the set says so until it was.
+    asked: Option<Retry>,
     alarm: Option<(Timestamp, Alarm)>,
     /// All that is under way; it ends with the actor.
     tasks: JoinSet<()>,
@@ -192,7 +193,7 @@ impl Actor for ApplicationSetActor {
             standings: Arc::default(),
             teardowns: Teardowns::default(),
             others: Others::default(),
-            is_asked: false,
+            asked: None,
             alarm: None,
             tasks: JoinSet::new(),
             events: JoinSet::new(),
@@ -200,6 +201,7 @@ impl Actor for ApplicationSetActor {
         state.members = members::of(&state.shared, &state.set, None);
         state.recall_rollout().await?;
         state.recall_teardown().await?;
+        state.recall_retry();
         state.tell_rollout(true);
         state.tell_teardown(true);
         state.step(&myself).await;
@@ -408,6 +410,7 @@ impl SetState {
         if !is_unsettled {
             self.end_approval().await;
         }
+        let is_unresolved = matches!(request, Some(Err(NotAsked::Unresolved(_))));
         match request {
             Some(Ok(request)) => {
                 self.unresolved_since = None;
@@ -417,8 +420,10 @@ impl SetState {
             None if self.generated.is_some() && !is_unsettled => self.end_unwanted_rollout().await,
             None => {}
         }
-        // It was for this look.
-        self.is_asked &= is_unsettled;
+        // It was for this look, unless that could not say yet what is to be begun.
+        if self.is_whole() && !is_unsettled && !is_unresolved {
+            self.end_retry().await;
+        }
     }
 
     /// Whether all that it generates is known.

@@ -5,7 +5,7 @@ use tidegate_lifecycle::teardown::{Fact, Listed, Order, Stage};
 use tidegate_model::Timestamp;
 
 use super::course::{Course, WaitSpan, held};
-use super::facts::{BEGUN, RunFact, Told, because};
+use super::facts::{RunFact, Told, because};
 
 /// The facts as documents; the first of them has a number. Steps are called as the order has them.
 pub(super) fn documents(first: u64, facts: &[Fact], order: &Order) -> Vec<RunFact> {
@@ -24,11 +24,11 @@ fn step_name(order: &Order, step: u32) -> String {
 fn told(fact: &Fact, order: &Order) -> Told {
     match fact {
         Fact::Begun { by, order, members, at, .. } => {
-            let text = format!("begun by {by}: {} Applications are to be deleted", members.len());
+            let text = format!("{} Applications are to be deleted", members.len());
             let steps: Vec<Value> = (0..order.step_count())
                 .map(|step| json!({"step": order.number(step), "selects": order.words(step)}))
                 .collect();
-            Told::new(BEGUN, text).at(*at).by(by).details(json!({
+            Told::begun(by, &text).at(*at).details(json!({
                 "order": order_word(order),
                 "steps": steps,
                 "applications": members.iter().map(|one| member(one, order)).collect::<Vec<_>>(),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidegate_lifecycle::fleet::{Assignment, Said};
-use tidegate_model::Timestamp;
+use tidegate_model::{Timestamp, Wisher};
 
 /// The kind of the first fact.
 pub(super) const BEGUN: &str = "begun";
@@ -76,9 +76,14 @@ impl Told {
         self
     }
 
-    pub fn by(mut self, by: &str) -> Self {
-        self.fact.by = Some(by.to_owned());
-        self
+    /// That it has begun, of so many; who has asked for it, and why, is one text in the log.
+    pub fn begun(by: &str, what: &str) -> Self {
+        let Wisher { by, reason } = Wisher::read(by);
+        let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+        let mut told = Self::new(BEGUN, format!("begun by {by}{why}: {what}"));
+        told.fact.by = Some(by.to_owned());
+        told.fact.reason = super::word(reason.to_owned());
+        told
     }
 
     pub fn application(mut self, name: &str) -> Self {

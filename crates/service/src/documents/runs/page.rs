@@ -62,17 +62,18 @@ fn lead(document: &RunDocument) -> Markup {
 fn terms(line: &RunLine) -> Markup {
     let ended = line.finished_at;
     let steps = line.steps.zip(line.steps_passed).map(|(all, passed)| format!("{passed} of {all} passed"));
-    let done = if line.kind == RunKind::Rollout { "Healthy" } else { "gone" };
+    let done = if line.kind == RunKind::Rollout { " Healthy" } else { " gone" };
     list([
         ("Id", line.id.to_string()),
         ("Asked for by", line.by.clone().unwrap_or_default()),
+        ("Why", line.reason.clone().unwrap_or_default()),
         ("Revisions", line.revisions.join(", ")),
         ("Targets", line.targets.map(|targets| targets.to_string()).unwrap_or_default()),
         ("Began", line.started_at.to_string()),
         ("Ended", ended.map(|at| at.to_string()).unwrap_or_default()),
         ("Took", ended.map(|at| format_duration(at.since(line.started_at))).unwrap_or_default()),
         ("Steps", steps.unwrap_or_default()),
-        ("Applications", format!("{} of {} {done}", line.done, line.applications)),
+        ("Applications", line.counted(done)),
     ])
 }
 

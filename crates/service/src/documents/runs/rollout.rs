@@ -8,7 +8,7 @@ use tidegate_lifecycle::rollout::{Fact, Listed, OnFailure, Sight, Stage, Step, T
 use tidegate_model::{OperationPhase, Timestamp};
 
 use super::course::{Course, WaitSpan, held, person};
-use super::facts::{BEGUN, RunFact, Told, because, number, place};
+use super::facts::{RunFact, Told, because, number, place};
 
 /// The facts as documents; the first of them has a number.
 pub(super) fn documents(first: u64, facts: &[Fact]) -> Vec<RunFact> {
@@ -33,8 +33,8 @@ fn step_of(stage: &Stage) -> Option<u32> {
 fn told(fact: &Fact, current: Option<u32>) -> Told {
     match fact {
         Fact::Begun { by, targets, steps, members, at, .. } => {
-            let text = format!("begun by {by}: {} Applications, {} steps", members.len(), steps.len());
-            Told::new(BEGUN, text).at(*at).by(by).details(json!({
+            let text = format!("{} Applications, {} steps", members.len(), steps.len());
+            Told::begun(by, &text).at(*at).details(json!({
                 "targets": targets,
                 "steps": steps.iter().map(step).collect::<Vec<_>>(),
                 "applications": members.iter().map(member).collect::<Vec<_>>(),

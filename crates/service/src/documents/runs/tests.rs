@@ -119,11 +119,13 @@ fn line(kind: RunKind) -> RunLine {
         started_at: at(0),
         finished_at: Some(at(92)),
         by: None,
+        reason: None,
         targets: None,
         revisions: vec!["4f2a9c".to_owned()],
         steps_passed: Some(2),
         steps: Some(2),
-        done: 2,
+        done: 1,
+        skipped: Some(1),
         applications: 2,
         damage: None,
     }
@@ -198,7 +200,7 @@ fn a_deletion_tells_its_steps_as_the_strategy_counts_them() {
         down::Fact::Begun {
             set: "argocd/shops".to_owned(),
             uid: "u1".to_owned(),
-            by: "ann".to_owned(),
+            by: "ann, because: moved away".to_owned(),
             order,
             members: vec![listed("prod", 0), listed("dev", 1)],
             options: down::Options::default(),
@@ -220,6 +222,12 @@ fn a_deletion_tells_its_steps_as_the_strategy_counts_them() {
         told.iter().filter(|fact| fact.kind == "moved").map(|fact| fact.step).collect();
     assert_eq!(steps, [Some(2), Some(1)]);
     assert!(told[1].text.contains("step 2"), "{}", told[1].text);
+    let (text, by, why) = (told[0].text.as_str(), told[0].by.as_deref(), told[0].reason.as_deref());
+    let begun = "begun by ann (moved away): 2 Applications are to be deleted";
+    assert_eq!((text, by, why), (begun, Some("ann"), Some("moved away")));
+    assert_eq!((run.line.by.as_deref(), run.line.reason.as_deref()), (Some("ann"), Some("moved away")));
+    let view = run.deletion.as_ref().unwrap();
+    assert_eq!((view.by.as_str(), view.reason.as_deref()), ("ann", Some("moved away")));
     let said: Vec<&str> = run.decisions.iter().map(|fact| fact.text.as_str()).collect();
     assert_eq!(said, ["ben holds it", "ben lets it go on", "ann skips prod: it stays"]);
     let waits: Vec<(&str, &str, Option<Timestamp>)> =

@@ -97,15 +97,19 @@ impl SetState {
             joined.for_each(|member| running.tell(Input::Joined { member: Box::new(member) }));
             return;
         }
-        specs.retain(|one| self.is_asked || !self.is_held(one));
+        specs.retain(|one| self.asked.is_some() || !self.is_held(one));
         if specs.is_empty() {
             return;
         }
-        self.is_asked = false;
+        let by = match (&self.asked, &asker) {
+            (Some(asked), _) => asked.recorded(),
+            (None, Some(asker)) => asker.recorded(),
+            (None, None) => BY.to_owned(),
+        };
         let request = Request {
             set: full_name(&self.set),
             uid: self.set.metadata.uid.clone(),
-            by: asker.map_or_else(|| BY.to_owned(), |asker| asker.by().to_owned()),
+            by,
             order,
             members: specs,
             options: Options::default(),
@@ -122,6 +126,7 @@ impl SetState {
                 tracing::info!(set = %self.key, teardown = %running.id(), why, "Applications are deleted in order");
                 self.teardowns.id = Some(running.id());
                 (self.teardowns.running, self.teardowns.last) = (Some(running), Some(state));
+                self.end_retry().await;
                 self.tell_teardown(false);
             }
             Err(error) => {

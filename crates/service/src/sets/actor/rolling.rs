@@ -74,7 +74,7 @@ impl SetState {
     /// Begins a rollout, or tells the one at work what has changed, if that is due.
     pub(super) async fn roll(&mut self, request: Request) {
         let all = settled(&request, self.now());
-        match due(request, self.own_rollout(), self.is_asked) {
+        match due(request, self.own_rollout(), self.asked.is_some()) {
             Due::Nothing => self.rollouts.settled = all,
             Due::Tell(news) => {
                 if let Some(running) = &self.rollouts.running {
@@ -85,7 +85,13 @@ impl SetState {
             Due::Begin(_) if self.rollouts.running.is_some() => {
                 self.end_rollout("its ApplicationSet is gone").await
             }
-            Due::Begin(request) => self.begin_rollout(*request).await,
+            Due::Begin(request) => {
+                let mut request = *request;
+                if let Some(asked) = &self.asked {
+                    request.by = asked.recorded();
+                }
+                self.begin_rollout(request).await;
+            }
         }
     }
 
@@ -101,6 +107,7 @@ impl SetState {
             Ok((running, state)) => {
                 self.rollouts.id = Some(running.id());
                 (self.rollouts.running, self.rollouts.last) = (Some(running), Some(state));
+                self.end_retry().await;
                 self.tell_rollout(false);
             }
             Err(error) => {

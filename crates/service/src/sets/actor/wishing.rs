@@ -3,11 +3,13 @@
 use tidegate_applicationset::changes::Wrong;
 use tidegate_applicationset::guard::approval::{self, Approval};
 use tidegate_applicationset::ownership::{Owner, owner};
+use tidegate_applicationset::retry::{self, Retry};
 use tidegate_applicationset::rollout::{Idle, how, why_not_again};
 use tidegate_applicationset::status::Rollout as Said;
 use tidegate_applicationset::wake::Wake;
 use tidegate_lifecycle::fleet::Scope;
 use tidegate_lifecycle::{rollout, teardown};
+use tidegate_model::StreamId;
 
 use super::SetState;
 use crate::sets::wishes::SetWish;
@@ -33,13 +35,43 @@ impl SetState {
         }
         if let SetWish::Retry { step: None, member: None } = wish {
             self.may_begin_again()?;
-            tracing::info!(set = %self.key, by, why, "what has ended is to be begun again");
-            (self.is_asked, self.wake) = (true, self.wake.max(Wake::Status));
-            return Ok(());
+            return self.ask_again(&by, &why).await;
         }
         let last = self.own_rollout().and_then(rollout::State::rollout);
         let idle = Idle::new(&self.set, verb(&wish), how(&self.set, last, &self.shared.options));
         Err(self.with_held(idle.to_string(), matches!(wish, SetWish::Approve { .. })))
+    }
+
+    /// What has ended is to be begun again: the set says so, with who and why, before it is.
+    async fn ask_again(&mut self, by: &str, why: &str) -> Result<(), String> {
+        let asked = Retry::new(by, why, self.now().into(), self.newest_run());
+        let set = asked.written(&self.set);
+        self.shared.store.annotate(&set, &retry::ANNOTATIONS).await.map_err(|error| error.to_string())?;
+        tracing::info!(set = %self.key, by, why, "what has ended is to be begun again");
+        (self.set, self.asked, self.wake) = (set, Some(asked), self.wake.max(Wake::Status));
+        Ok(())
+    }
+
+    fn newest_run(&self) -> Option<StreamId> {
+        self.rollouts.id.max(self.teardowns.id)
+    }
+
+    /// What somebody has asked for before this process began, and what was not begun then.
+    pub(super) fn recall_retry(&mut self) {
+        let is_idle = self.rollouts.running.is_none() && self.teardowns.running.is_none();
+        self.asked = Retry::of(&self.set, self.newest_run()).filter(|_| is_idle);
+    }
+
+    /// What was asked for was begun, or there is nothing to begin.
+    pub(super) async fn end_retry(&mut self) {
+        self.asked = None;
+        let Some(without) = retry::without(&self.set) else { return };
+        match self.shared.store.annotate(&without, &retry::ANNOTATIONS).await {
+            Ok(()) => self.set = without,
+            Err(error) => {
+                tracing::warn!(set = %self.key, %error, "who has asked for what was begun cannot be taken off the ApplicationSet");
+            }
+        }
     }
 
     /// An approval that no step waits for may be meant for deletions that are held.
@@ -92,7 +124,11 @@ impl SetState {
         let approval = Approval { token, by, reason: why, at: self.now().into() };
         let approved = approval::approve(&self.set, &self.wrong, &approval);
         let approved = approved.map_err(|refused| refused.to_string())?;
-        self.shared.store.approve(&approved).await.map_err(|error| error.to_string())?;
+        self.shared
+            .store
+            .annotate(&approved, &approval::ANNOTATIONS)
+            .await
+            .map_err(|error| error.to_string())?;
         let Approval { token, by, reason, .. } = approval;
         tracing::info!(set = %self.key, token, by, reason, "deletions that were held are approved");
         self.give_up_look();
@@ -112,7 +148,7 @@ impl SetState {
             return;
         }
         let Some(without) = approval::spent(&self.set) else { return };
-        match self.shared.store.approve(&without).await {
+        match self.shared.store.annotate(&without, &approval::ANNOTATIONS).await {
             Ok(()) => self.set = without,
             Err(error) => {
                 tracing::warn!(set = %self.key, %error, "an approval of deletions that is spent cannot be taken away");

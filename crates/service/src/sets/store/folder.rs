@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
 use tidegate_applicationset::guard::approval;
+use tidegate_applicationset::retry;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -105,17 +106,23 @@ impl SetStore for FolderSets {
         Ok(())
     }
 
-    async fn approve(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
+    async fn annotate(
+        &self,
+        set: &ApplicationSet,
+        names: &'static [&'static str],
+    ) -> Result<(), ServiceError> {
         let wanted = set.metadata.annotations.clone();
-        let approved = move |known: &mut ApplicationSet| {
-            for name in approval::ANNOTATIONS {
-                match wanted.get(name) {
-                    Some(value) => drop(known.metadata.annotations.insert(name.to_owned(), value.clone())),
-                    None => drop(known.metadata.annotations.remove(name)),
+        let annotated = move |known: &mut ApplicationSet| {
+            for name in names {
+                match wanted.get(*name) {
+                    Some(value) => {
+                        drop(known.metadata.annotations.insert((*name).to_owned(), value.clone()));
+                    }
+                    None => drop(known.metadata.annotations.remove(*name)),
                 }
             }
         };
-        self.change(set, approved).await?;
+        self.change(set, annotated).await?;
         self.generated.tell();
         Ok(())
     }
@@ -352,6 +359,7 @@ fn made(mut set: ApplicationSet) -> ApplicationSet {
 fn joined(known: ApplicationSet, document: ApplicationSet) -> ApplicationSet {
     let mut set = document;
     approval::carried(&known, &mut set);
+    retry::carried(&known, &mut set);
     let before = known.metadata;
     (set.metadata.uid, set.metadata.creation_timestamp) = (before.uid, before.creation_timestamp);
     // That it is to be orphaned counts when its file is gone; whoever asked for that has died before.

@@ -97,13 +97,18 @@ pub trait SetStore: Send + Sync + 'static {
     /// As [`keep`](Self::keep).
     async fn mark(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
 
-    /// The approval of deletions that was given by a command ([`approval`](tidegate_applicationset::guard::approval)) is as `set`
-    /// has it. When this returns that is durable, or the set is gone.
+    /// These annotations, in which it is kept what people have asked for by commands (an
+    /// [`approval`](tidegate_applicationset::guard::approval) of deletions, a [`retry`](tidegate_applicationset::retry)), are as `set`
+    /// has them. When this returns that is durable, or the set is gone.
     ///
     /// # Errors
     ///
     /// As [`keep`](Self::keep).
-    async fn approve(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
+    async fn annotate(
+        &self,
+        set: &ApplicationSet,
+        names: &'static [&'static str],
+    ) -> Result<(), ServiceError>;
 
     /// Whether a set is being deleted now, past every cache.
     ///

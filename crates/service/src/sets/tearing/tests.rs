@@ -56,7 +56,7 @@ impl SetStore for Witness {
         panic!("nobody asks for that")
     }
 
-    async fn approve(&self, _: &ApplicationSet) -> Result<(), ServiceError> {
+    async fn annotate(&self, _: &ApplicationSet, _: &'static [&'static str]) -> Result<(), ServiceError> {
         panic!("nobody asks for that")
     }
 

@@ -176,10 +176,14 @@ impl SetStore for KubernetesSets {
         self.site.write(what, made, |all, object| all.written(&key, false, object)).await.map(drop)
     }
 
-    async fn approve(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
+    async fn annotate(
+        &self,
+        set: &ApplicationSet,
+        names: &'static [&'static str],
+    ) -> Result<(), ServiceError> {
         let key = AppKey::of_set(set);
         let what = (self.all.as_ref(), &key, Part::Whole);
-        let made = |all: &mut All<Sets>| all.approved(&key, set);
+        let made = |all: &mut All<Sets>| all.annotated(&key, set, names);
         self.site.write(what, made, |all, object| all.written(&key, false, object)).await.map(drop)
     }
 

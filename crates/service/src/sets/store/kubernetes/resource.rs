@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
-use tidegate_applicationset::guard::approval;
 use tidegate_applicationset::wake::REFRESH_ANNOTATION;
 use tidegate_model::Object;
 use tidegate_model::argo::{self, ApplicationSet};
@@ -92,12 +91,12 @@ impl All<Sets> {
         (object != *seen).then_some(object)
     }
 
-    /// The resource with the approval of deletions that a set has. `None` where it has that, or is another one.
-    pub fn approved(&self, key: &AppKey, set: &ApplicationSet) -> Option<Object> {
+    /// The resource with these annotations as a set has them. `None` where it has them so, or is another one.
+    pub fn annotated(&self, key: &AppKey, set: &ApplicationSet, names: &[&str]) -> Option<Object> {
         let seen = self.object(key).filter(|object| is_of(object, set))?;
         let mut object = seen.clone();
-        for name in approval::ANNOTATIONS {
-            match set.metadata.annotations.get(name) {
+        for name in names {
+            match set.metadata.annotations.get(*name) {
                 Some(value) => object.set_annotation(name, value.as_str()),
                 None => object.remove_annotation(name),
             }

@@ -8,6 +8,7 @@ mod unchanged;
 use serde_json::json;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
 use tidegate_applicationset::ownership::{SET_ANNOTATION, set_of};
+use tidegate_applicationset::retry::{self, RETRY_ANNOTATION};
 use tidegate_model::argo::{Application, ApplicationSet, ObjectMeta, OperationRequest, SyncStatusCode};
 
 use self::bench::{backings, condition, fleet, spec_of, web};
@@ -66,6 +67,31 @@ async fn our_finalizer_is_put_on_and_taken_off_beside_those_of_others() {
         set.metadata.finalizers.clear();
         open.sets.mark(&set).await.unwrap();
         assert_eq!(open.set().await.set.metadata.finalizers, [FOREIGN]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_people_have_asked_for_survives_and_no_other_annotation_is_touched() {
+    for backing in backings().await {
+        let mut document = fleet();
+        document["metadata"]["annotations"]["example.com/own"] = json!("1");
+        backing.write(document).await;
+        let mut open = backing.open().await;
+        let mut set = open.set().await.set;
+        let annotations = &mut set.metadata.annotations;
+        annotations.insert(RETRY_ANNOTATION.to_owned(), "asked".to_owned());
+        annotations.remove("example.com/own").unwrap();
+        open.sets.annotate(&set, &retry::ANNOTATIONS).await.unwrap();
+        let mut again = backing.open().await;
+        let mut known = again.set().await.set;
+        let of = |set: &ApplicationSet, name: &str| set.metadata.annotations.get(name).cloned();
+        assert_eq!(of(&known, RETRY_ANNOTATION).as_deref(), Some("asked"));
+        assert_eq!(of(&known, "example.com/own").as_deref(), Some("1"));
+        known.metadata.annotations.remove(RETRY_ANNOTATION);
+        again.sets.annotate(&known, &retry::ANNOTATIONS).await.unwrap();
+        let gone = backing.open().await.set().await.set;
+        assert_eq!(of(&gone, RETRY_ANNOTATION), None);
+        assert_eq!(of(&gone, "example.com/own").as_deref(), Some("1"));
     }
 }
 
