@@ -91,6 +91,13 @@ fn credentials_do_not_follow_to_another_host() {
     let (to_this, to_other) = (bench.server.requests(), other.requests());
     assert!(to_this.iter().all(|one| one.authorization.is_some()) && !to_this.is_empty());
     assert!(to_other.iter().all(|one| one.authorization.is_none()) && to_other.len() >= 4, "{to_other:?}");
+    // Where it asks for them, that is what is told: the Secret may be right.
+    other.behave(asks_for(ME));
+    bench.commit("app/newer.yaml", "{}");
+    let error = bench.look_and_read("main").unwrap_err().to_string();
+    let there = other.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    assert!(error.contains(&format!("sent us on to {there}, which is not shown the credentials")), "{error}");
+    assert!(!error.contains("does not accept") && !error.contains("hunter2"), "{error}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, USER_AGENT, WWW_AUTHENTICATE};
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -148,7 +149,7 @@ impl Link {
             USER_AGENT,
             HeaderValue::from_static(concat!("git/tidegate-", env!("CARGO_PKG_VERSION"))),
         );
-        if let Some(value) = self.authorization.as_ref().filter(|_| is_same_or_safer(&self.meant, to)) {
+        if let Some(value) = self.authorization.as_ref().filter(|_| self.is_shown_credentials(to)) {
             request.headers_mut().insert(AUTHORIZATION, value.clone());
         }
         let answer = self.wait(self.limits.answer, "did not answer", self.client.request(request))?;
@@ -176,7 +177,7 @@ impl Link {
     /// Asks for something, and goes where the server sends us. `tail` is what of the address is not the repository's.
     pub(super) fn get(&self, url: &str, tail: &str, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
         let (answer, at) = self.ask(url, headers)?;
-        let answer = self.judge(answer)?;
+        let answer = self.judge(answer, &at)?;
         let at = at.to_string();
         if at != url {
             let base = at.strip_suffix(tail).map(|base| base.trim_end_matches('/').to_owned());
@@ -210,10 +211,16 @@ impl Link {
         body: Vec<u8>,
     ) -> Result<Response<Body>, Problem> {
         let to: Uri = url.parse().map_err(|_| Problem::new("its address cannot be read"))?;
-        self.judge(self.send(Method::POST, &to, headers, body)?)
+        self.judge(self.send(Method::POST, &to, headers, body)?, &to)
     }
 
-    pub(super) fn judge(&self, answer: Response<Body>) -> Result<Response<Body>, Problem> {
+    /// Whether a server that answers there is shown what proves who asks.
+    fn is_shown_credentials(&self, at: &Uri) -> bool {
+        is_same_or_safer(&self.meant, at)
+    }
+
+    /// What the answer from an address says, if that is not what was asked for.
+    pub(super) fn judge(&self, answer: Response<Body>, at: &Uri) -> Result<Response<Body>, Problem> {
         let status = answer.status();
         if status == StatusCode::OK {
             return Ok(answer);
@@ -223,6 +230,11 @@ impl Link {
             _ => None,
         };
         let said = format!("the server answered {status}");
+        let may_lack =
+            [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND].contains(&status);
+        if let Some(secret) = given.filter(|_| may_lack && !self.is_shown_credentials(at)) {
+            return Err(self.judge_elsewhere(&said, at, secret));
+        }
         let asks = answer.headers().contains_key(WWW_AUTHENTICATE);
         Err(match (status, given) {
             (StatusCode::UNAUTHORIZED, Some(secret)) => {
@@ -245,6 +257,16 @@ impl Link {
             _ if asks => Problem::new(format!("{said}, and asks for credentials")),
             _ => Problem::new(said).hint("it is tried again at the next look"),
         })
+    }
+
+    /// Another server than the one that is meant has refused.
+    fn judge_elsewhere(&self, said: &str, at: &Uri, secret: &str) -> Problem {
+        let (there, meant) =
+            (at.authority().map_or("", Authority::as_str), self.meant.host().unwrap_or_default());
+        Problem::new(format!(
+            "{said}: {meant} has sent us on to {there}, which is not shown the credentials of Secret {secret}"
+        ))
+        .hint("use the address of the other server, with a Secret of its own")
     }
 
     /// The next bytes of an answer; nothing at its end.
