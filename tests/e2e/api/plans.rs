@@ -49,7 +49,7 @@ fn a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation
     fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
     let first = waiting(&api, "");
     let message = fleet.condition("backend", "ApprovalRequired");
-    assert!(message.contains("(1 to create"), "{message}");
+    assert!(message.contains("(2 to apply, 2 to create, 1 of them a hook; "), "{message}");
     assert!(message.ends_with(&format!("waits for an approval by cleo or dan (says application backend): tidegate app approve backend {}", &first[..12])), "{message}");
     // Whoever looks at it sees what it does, and no value of a Secret.
     let shown = api.ask("GET", &format!("/api/v1/plans/{}", &first[..6]), READER, "");

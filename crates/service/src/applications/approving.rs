@@ -10,7 +10,7 @@ use tidegate_executor::effects::{self, NO_OPERATION, NotPlanned, ObjectDifferenc
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock, Targets};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{Action, Digest, IfTaken, OperationId, Plan, Severity, SyncRequest, Warning};
+use tidegate_model::{Digest, IfTaken, OperationId, Severity, SyncRequest, Warning};
 use tidegate_oplog::LogError;
 use tidegate_source::Address;
 
@@ -37,7 +37,8 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// One that was kept.
     pub fn of(line: KeptLine, plan: &KeptPlan) -> Self {
-        Self { line, does: does(&plan.plan, &plan.request) }
+        let does = does(&line, plan);
+        Self { line, does }
     }
 
     /// Who is behind an operation that is to carry it out.
@@ -46,28 +47,16 @@ impl Waiting {
     }
 }
 
-/// What a plan does, and with which revision: `2 to create, 1 to prune, 1 hook; revision 3f2a9c4`.
-pub(crate) fn does(plan: &Plan, request: &SyncRequest) -> String {
-    let of = |actions: &[Action]| {
-        plan.tasks.iter().filter(|task| !task.is_hook() && actions.contains(&task.action)).count()
+/// What a plan does, and with which revision: `3 to create, 1 to prune, 1 of them a hook; revision 3f2a9c4`.
+fn does(line: &KeptLine, KeptPlan { plan, request, .. }: &KeptPlan) -> String {
+    let hooks = match plan.tasks.iter().filter(|task| task.is_hook()).count() {
+        0 => String::new(),
+        1 => ", 1 of them a hook".to_owned(),
+        hooks => format!(", {hooks} of them hooks"),
     };
-    let hooks = plan.tasks.iter().filter(|task| task.is_hook()).count();
-    let mut words: Vec<String> = [
-        (of(&[Action::Create]), "to create"),
-        (of(&[Action::Apply, Action::Replace]), "to update"),
-        (of(&[Action::Prune]), "to prune"),
-        (hooks, if hooks == 1 { "hook" } else { "hooks" }),
-    ]
-    .into_iter()
-    .filter(|(number, _)| *number > 0)
-    .map(|(number, what)| format!("{number} {what}"))
-    .collect();
-    if words.is_empty() {
-        words.push("nothing to write".to_owned());
-    }
     let short = |one: &String| one.chars().take(SHORT).collect::<String>();
     let revisions: Vec<String> = operation::revisions_of(request).iter().map(short).collect();
-    format!("{}; revision {}", words.join(", "), revisions.join(" "))
+    format!("{}{hooks}; revision {}", line.summary(), revisions.join(" "))
 }
 
 /// What came of a look at the plan of an operation that waits for an approval.

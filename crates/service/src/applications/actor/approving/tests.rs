@@ -93,7 +93,7 @@ async fn a_sync_waits_with_its_plan_and_writes_nothing_until_that_is_approved() 
         })
         .await;
     let short = &hash[..12];
-    assert!(words.starts_with(&format!("plan {short} (1 to create, 1 hook; revision ")), "{words}");
+    assert!(words.starts_with(&format!("plan {short} (2 to create, 1 of them a hook; revision ")), "{words}");
     assert!(
         words.ends_with(&format!(") waits for an approval by somebody: tidegate app approve web {short}")),
         "{words}"
