@@ -40,6 +40,18 @@ pub async fn what_people_write_into_the_status_is_put_back_or_heeded() {
     assert!(message.contains("terminated"), "{message}");
     let log = site.run(&["ops", "log", &site.newest()]).expect_code(0);
     assert!(log.out.contains("kubectl-patch"), "{}", log.out);
+    // The same, while nobody is at work.
+    site.run(&["app", "sync", "shop", "--async"]).expect_code(0);
+    until(&site, |app| app["status"]["operationState"]["phase"] == "Running" && waits(app)).await;
+    serving.signal("KILL");
+    serving.finish();
+    let open = site.newest();
+    patch(&site, &json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    let serving = serve(&site);
+    until(&site, |app| app["status"]["operationState"]["phase"] == "Failed").await;
+    assert_eq!(site.newest(), open);
+    let log = site.run(&["ops", "log", &open]).expect_code(0);
+    assert!(log.out.contains("kubectl-patch"), "{}", log.out);
     serving.signal("TERM");
     serving.finish().expect_code(0);
 }

@@ -173,6 +173,7 @@ impl Actor for ApplicationActor {
             carrying: JoinSet::new(),
         };
         Box::pin(state.recall(lost, is_own)).await;
+        Box::pin(state.end_as_written()).await;
         if !refresh::is_skipped(&state.application) {
             state.describe(state.now());
         }

@@ -7,7 +7,7 @@ use ractor::ActorRef;
 use tidegate_application::{conditions, operation, refresh};
 use tidegate_executor::EngineError;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest};
-use tidegate_model::{OperationId, Timestamp};
+use tidegate_model::{OperationId, OperationPhase, Timestamp};
 
 use super::{AGAIN_AFTER, AppState};
 use crate::applications::messages::AppMessage;
@@ -138,8 +138,24 @@ impl AppState {
             return;
         }
         let by = self.shared.store.writer_of_phase(&self.key).await;
-        let by = by.unwrap_or_else(|| "somebody who wrote the phase Terminating".to_owned());
-        if let Err(problem) = self.terminate(&by).await {
+        self.end(&by.unwrap_or_else(|| "somebody who wrote the phase Terminating".to_owned())).await;
+    }
+
+    /// While nobody was at work its status has come to say that its operation is to end. It does where others have written that:
+    /// one that was ending before ends by what is in the log.
+    pub(super) async fn end_as_written(&mut self) {
+        let is_to_end = self.application.status.operation_state.as_ref().is_some_and(|state| {
+            state.phase == OperationPhase::Terminating
+                && state.finished_at.is_none()
+                && self.operation_id().is_some_and(|id| operation::id(&state.operation) == Some(id))
+        });
+        if is_to_end && let Some(by) = self.shared.store.writer_of_phase(&self.key).await {
+            self.end(&by).await;
+        }
+    }
+
+    async fn end(&mut self, by: &str) {
+        if let Err(problem) = self.terminate(by).await {
             tracing::warn!(application = %self.key, problem, by, "an operation that is to end goes on");
         }
     }
