@@ -6,7 +6,7 @@ use tidegate_model::argo::{
     Application, ApplicationStatus, ApplicationSummary, ConditionType, HealthState, ResourceStatus,
     SyncStatus, SyncStatusCode,
 };
-use tidegate_model::{HealthStatus, Phase, Timestamp};
+use tidegate_model::{HealthStatus, Object, Phase, Timestamp};
 
 use crate::conditions;
 use crate::hook_finalizers;
@@ -52,6 +52,20 @@ pub struct Resource {
     pub images: Vec<String>,
     /// The rule that judges its health, where its annotations make that another than its kind has; empty: none does.
     pub own_rule: Option<Box<str>>,
+    /// The version of the object that was compared, where that is known.
+    pub version: Option<Version>,
+}
+
+/// The version of an object, as its cluster counts: with another one, it may be another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version(Box<str>);
+
+impl Version {
+    /// That of an object, if its cluster tells.
+    pub fn of(object: &Object) -> Option<Self> {
+        let version = object.resource_version();
+        (!version.is_empty()).then(|| Self(version.into()))
+    }
 }
 
 /// What became of a comparison.

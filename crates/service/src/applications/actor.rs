@@ -45,6 +45,8 @@ use super::store::{AppKey, Stored};
 
 /// Changes of its objects are looked at together, so long after the first.
 const TOGETHER: Duration = Duration::from_millis(200);
+/// The same while an operation is at work; it is looked at anyway when that has ended.
+const TOGETHER_AT_WORK: Duration = Duration::from_secs(5);
 /// While they go on changing, a comparison begins so many times its own length after the last one has ended, and no
 /// sooner than this: so that a rollout is watched, and the cluster has other work to do.
 const REST: u32 = 4;
@@ -58,6 +60,21 @@ const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
 const UNSEEN: &str = "WatchWarning";
 /// So many kinds are named that may not be watched.
 const UNSEEN_MAX: usize = 5;
+
+/// Why it is to be compared again, and since when.
+#[derive(Clone, Copy)]
+struct Stirred {
+    since: Timestamp,
+    why: Why,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Why {
+    /// Its objects have changed, which the comparison that is being made may have seen.
+    News,
+    /// The cluster did not let us see them.
+    Refused,
+}
 
 /// A message to come, which does not when this is dropped: or each would be followed by one more.
 struct Alarm(AbortHandle);
@@ -116,7 +133,7 @@ pub(crate) struct AppState {
     confirmed: Option<OperationId>,
     /// The deletion that goes on although nobody wants it any more, because it was begun.
     taken_back: Option<OperationId>,
-    stirred: bool,
+    stirred: Option<Stirred>,
     /// Before this, changes of its objects are no reason for another comparison.
     rests_until: Timestamp,
     /// Its alarm; there is one at most.
@@ -166,7 +183,7 @@ impl Actor for ApplicationActor {
             approving: Approving::default(),
             confirmed: None,
             taken_back: None,
-            stirred: false,
+            stirred: None,
             rests_until: Timestamp::default(),
             alarm: None,
             tasks: JoinSet::new(),
@@ -207,7 +224,7 @@ impl AppState {
             AppMessage::Changed(stored) => self.changed(*stored),
             AppMessage::Overwritten(ended) => self.is_overwritten(ended).await,
             AppMessage::Compare(level) => self.ask(level),
-            AppMessage::Stirred => self.stirred(myself),
+            AppMessage::Stirred => self.stir(myself, Why::News),
             // What it waits for is looked at below.
             AppMessage::Related => {}
             AppMessage::Compared { compared, with, began } => {
@@ -217,8 +234,12 @@ impl AppState {
                 let again = compared.is_refused.then_some(REFUSED_AGAIN_AFTER);
                 self.rests_until = now + again.unwrap_or(rest);
                 self.compared(*compared, *with);
+                match self.shared.watching.is_behind(&self.key) {
+                    true => self.stir(myself, Why::News),
+                    false => self.look_if_stirred(myself),
+                }
                 if again.is_some() {
-                    self.stirred(myself);
+                    self.stir(myself, Why::Refused);
                 }
             }
             AppMessage::Prepared(prepared) => self.prepared(prepared),
@@ -252,12 +273,7 @@ impl AppState {
             }
             AppMessage::Wake => {
                 self.alarm = None;
-                if self.stirred && self.rests_until <= self.now() {
-                    self.stirred = false;
-                    self.ask(Level::Recent);
-                } else if self.stirred {
-                    self.set_alarm(myself, self.rests_until);
-                }
+                self.look_if_stirred(myself);
             }
         }
         self.step(myself).await;
@@ -332,10 +348,27 @@ impl AppState {
         self.ask(Level::Latest);
     }
 
-    fn stirred(&mut self, myself: &ActorRef<AppMessage>) {
-        if !std::mem::replace(&mut self.stirred, true) {
-            let at = (self.now() + TOGETHER).max(self.rests_until);
-            self.set_alarm(myself, at);
+    /// It is to be compared again soon, together with what else comes until then.
+    fn stir(&mut self, myself: &ActorRef<AppMessage>, why: Why) {
+        let since = self.now();
+        let stirred = self.stirred.get_or_insert(Stirred { since, why });
+        stirred.why = stirred.why.max(why);
+        self.look_if_stirred(myself);
+    }
+
+    /// Has it compared again, if that is due. While an operation of it is at work, its objects change all the time.
+    fn look_if_stirred(&mut self, myself: &ActorRef<AppMessage>) {
+        // What is being made may have seen it.
+        let Some(Stirred { since, why }) = self.stirred.filter(|_| !self.comparing) else { return };
+        let together = if self.is_at_work() { TOGETHER_AT_WORK } else { TOGETHER };
+        let due = (since + together).max(self.rests_until);
+        if due > self.now() {
+            self.set_alarm(myself, due);
+            return;
+        }
+        self.stirred = None;
+        if why == Why::Refused || self.shared.watching.has_news(&self.key) {
+            self.ask(Level::Recent);
         }
     }
 

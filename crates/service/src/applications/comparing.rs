@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use tidegate_application::comparison::{self, Outcome, Resource};
+use tidegate_application::comparison::{self, Outcome, Resource, Version};
 use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
 use tidegate_application::{automated, operation, superseding};
@@ -33,6 +33,7 @@ use super::shared::Shared;
 use super::store::AppKey;
 use super::surprises::{surprises, warning};
 use super::view::Viewed;
+use super::watching::{Cared, Mark, State};
 
 /// The wave in which a resource is pruned, which is not the wave it asks for.
 const PRUNE_WAVE: &str = "pruneWave";
@@ -45,7 +46,9 @@ const LOOKS: usize = 16;
 pub(crate) struct Compared {
     pub outcome: Outcome,
     /// The objects it was about; nothing where it could not be made.
-    pub objects: Option<BTreeMap<ObjectKey, Gvk>>,
+    pub objects: Option<BTreeMap<ObjectKey, Cared>>,
+    /// They were read after this moment.
+    pub since: Option<Mark>,
     /// Repositories whose names have moved.
     pub moved: Vec<Address>,
     /// What the next one may go by.
@@ -77,22 +80,38 @@ pub(crate) async fn compare(
     application: &Application,
     (level, memory): (Level, Memory),
 ) -> Compared {
-    let mut comparison =
-        Comparison { shared, application, level, memory, moved: Vec::new(), same: None, is_refused: false };
+    let mut comparison = Comparison {
+        shared,
+        application,
+        level,
+        memory,
+        moved: Vec::new(),
+        same: None,
+        since: None,
+        is_refused: false,
+    };
     let compared = comparison.make().await;
-    let Comparison { memory, moved, same, is_refused, .. } = comparison;
+    let Comparison { memory, moved, same, since, is_refused, .. } = comparison;
     match compared {
         Ok((outcome, objects)) => {
-            Compared { outcome, objects: Some(objects), moved, memory, same, is_refused }
+            Compared { outcome, objects: Some(objects), since, moved, memory, same, is_refused }
         }
         Err(Failed { kind, revisions, message }) => {
             let seen = match kind {
                 ConditionType::ComparisonError => look(shared, application).await,
                 _ => Vec::new(),
             };
-            let objects = (!seen.is_empty()).then(|| seen.iter().map(|one| named(&one.status)).collect());
+            let objects = (!seen.is_empty()).then(|| seen.iter().map(cared).collect());
             let outcome = Outcome::Failed { revisions, kind, message, seen };
-            Compared { outcome, objects, moved, memory: Memory::default(), same: None, is_refused }
+            Compared {
+                outcome,
+                objects,
+                since: None,
+                moved,
+                memory: Memory::default(),
+                same: None,
+                is_refused,
+            }
         }
     }
 }
@@ -116,6 +135,16 @@ fn named(resource: &ResourceStatus) -> (ObjectKey, Gvk) {
     (ObjectKey::new(&resource.group, &resource.kind, &resource.namespace, &resource.name), gvk)
 }
 
+fn cared(resource: &Resource) -> (ObjectKey, Cared) {
+    let (object, gvk) = named(&resource.status);
+    let state = match (resource.is_live, &resource.version) {
+        (false, _) => State::Missing,
+        (true, None) => State::Unknown,
+        (true, Some(version)) => State::At(version.clone()),
+    };
+    (object, Cared { gvk, state })
+}
+
 fn seen(
     known: ResourceStatus,
     live: Result<Option<Object>, ClusterError>,
@@ -127,13 +156,14 @@ fn seen(
         message: error.to_string(),
         ..missing()
     };
+    let version = live.as_ref().ok().and_then(|live| Version::of(live.as_ref()?));
     let (is_live, is_healthy_anyway, health) = match live {
         Ok(Some(live)) => (true, ignores_health(&live), health(&live, rules, now)),
         Ok(None) => (false, false, Some(missing())),
         Err(error) => (true, false, Some(unreadable(error))),
     };
     let status = ResourceStatus { status: Some(SyncStatusCode::Unknown), health, ..known };
-    Resource { status, is_live, is_healthy_anyway, ..Resource::default() }
+    Resource { status, is_live, is_healthy_anyway, version, ..Resource::default() }
 }
 
 fn ignores_health(object: &Object) -> bool {
@@ -148,11 +178,13 @@ struct Comparison<'a> {
     memory: Memory,
     moved: Vec<Address>,
     same: Option<OperationId>,
+    /// The moment before it looked at the cluster.
+    since: Option<Mark>,
     is_refused: bool,
 }
 
 impl Comparison<'_> {
-    async fn make(&mut self) -> Result<(Outcome, BTreeMap<ObjectKey, Gvk>), Failed> {
+    async fn make(&mut self) -> Result<(Outcome, BTreeMap<ObjectKey, Cared>), Failed> {
         let Self { shared, application, .. } = *self;
         let (place, mandate) = admit(shared, application).map_err(nowhere)?;
         let sources = Sources::of(application);
@@ -171,7 +203,7 @@ impl Comparison<'_> {
         warnings.extend(found.refused.iter().cloned());
         warnings.extend(undefined_gates(shared, application, &found.gates).await);
         let mut resources = found.resources.clone();
-        let objects = resources.iter().map(|one| named(&one.status)).collect();
+        let objects = resources.iter().map(cared).collect();
         warnings.extend(refuse_resources(shared, &mandate, &mut resources));
         if let Some(refusals) = refuse_hooks(shared, &mandate, &found.hooks) {
             return Err(wrong(&revisions, refusals));
@@ -207,6 +239,7 @@ impl Comparison<'_> {
         let Self { shared, application, level, .. } = *self;
         let (destination, namespace) = (place.destination.clone(), place.namespace.clone());
         let mark = shared.watching.mark(&AppKey::of(application), &destination);
+        self.since.clone_from(&mark);
         let request = operation::comparison(application, destination.clone(), namespace.clone());
         let known = recorded::inventory(shared, &request).await;
         let made_for = shared.made_for(application, &namespace);
@@ -409,6 +442,7 @@ fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -
         is_healthy_anyway: live.is_some_and(ignores_health),
         images: live.map(all_images).unwrap_or_default(),
         own_rule: live.and_then(|live| own_rule(live, rules)),
+        version: live.and_then(Version::of),
     }
 }
 

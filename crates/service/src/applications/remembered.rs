@@ -35,7 +35,7 @@ pub(crate) struct Memory {
     searched: Option<Arc<Searched>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Last {
     at: Instant,
     /// When it began.
@@ -232,6 +232,13 @@ impl Memory {
         self.last = mark.zip(asked).filter(|_| is_all).map(|(mark, asked)| {
             Arc::new(Last { at: Instant::now(), mark, asked, found: Arc::clone(found) })
         });
+    }
+
+    /// All that was told up to a moment is in what the last comparison has found.
+    pub fn holds_up_to(&mut self, mark: Mark) {
+        if let Some(last) = &mut self.last {
+            Arc::make_mut(last).mark = mark;
+        }
     }
 
     /// The cluster is not as it was.

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tidegate_cluster::{Cluster, ErrorKind, Followed, Pauses, Scope, follow};
-use tidegate_model::{Destination, Gvk, ObjectKey};
+use tidegate_model::{Destination, Gvk, Object, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::places::Place;
 use super::store::AppKey;
 use super::view::{News, View};
+pub(crate) use index::{Cared, State};
 use index::{Cares, Index, Watched};
 
 /// After a watch has ended it is begun again, later each time it is in vain.
@@ -38,6 +39,11 @@ pub(crate) struct Mark {
     told: u64,
 }
 
+/// Which objects those are.
+fn kinds(objects: &BTreeMap<ObjectKey, Cared>) -> impl Iterator<Item = (&ObjectKey, &Gvk)> {
+    objects.iter().map(|(object, Cared { gvk, .. })| (object, gvk))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -55,16 +61,29 @@ impl Watchings {
         (Self { tell, clusters: Mutex::default() }, told)
     }
 
-    /// An application cares for these objects of a cluster, whether they are there or not, and for no others.
-    pub fn set(&self, application: &AppKey, place: Place, objects: BTreeMap<ObjectKey, Gvk>) {
+    /// An application cares for these objects of a cluster, whether they are there or not, and for no others. They were read after
+    /// a moment. Returns the moment up to which all that was told of them is in what was read, if all is.
+    pub fn set(
+        &self,
+        application: &AppKey,
+        place: Place,
+        objects: BTreeMap<ObjectKey, Cared>,
+        since: Option<&Mark>,
+    ) -> Option<Mark> {
         let Place { destination, cluster, .. } = place;
         let mut clusters = lock(&self.clusters);
         for (_, other) in clusters.iter().filter(|(one, _)| **one != destination) {
             other.forget(application);
         }
+        let since = since.filter(|mark| mark.destination == destination).map(|mark| mark.told);
         let watching =
-            clusters.entry(destination).or_insert_with(|| Watching::of(cluster, self.tell.clone()));
-        watching.set(application, objects);
+            clusters.entry(destination.clone()).or_insert_with(|| Watching::of(cluster, self.tell.clone()));
+        watching.set(application, objects, since).map(|told| Mark { destination, told })
+    }
+
+    /// Whether an application was told of something that may not have been read since.
+    pub fn has_news(&self, application: &AppKey) -> bool {
+        lock(&self.clusters).values().any(|watching| watching.has_news(application))
     }
 
     /// What is known of a cluster beside the objects that applications care for.
@@ -79,6 +98,11 @@ impl Watchings {
     pub fn mark(&self, application: &AppKey, destination: &Destination) -> Option<Mark> {
         let told = lock(&self.clusters).get(destination)?.told(application)?;
         Some(Mark { destination: destination.clone(), told })
+    }
+
+    /// Whether what was read of an application's objects is not what was told of them before: one of both is older.
+    pub fn is_behind(&self, application: &AppKey) -> bool {
+        lock(&self.clusters).values().any(|watching| watching.is_behind(application))
     }
 
     /// Of which objects of an application changes are not seen, because they may not be watched.
@@ -104,20 +128,38 @@ impl Watching {
         (Self::of(cluster, tell), told)
     }
 
-    /// An application cares for these objects, whether they are there or not, and for no others.
-    pub fn set(&self, application: &AppKey, objects: BTreeMap<ObjectKey, Gvk>) {
+    /// An application cares for these objects, whether they are there or not, and for no others. They were read after a moment.
+    /// Returns the one up to which all that was told is in that, if all is.
+    pub fn set(
+        &self,
+        application: &AppKey,
+        objects: BTreeMap<ObjectKey, Cared>,
+        since: Option<u64>,
+    ) -> Option<u64> {
         let mut index = lock(&self.0.index);
-        if index.applications.get(application).is_some_and(|cares| cares.objects == objects) {
-            return;
+        if let Some(cares) = index.applications.get_mut(application)
+            && kinds(&cares.objects).eq(kinds(&objects))
+        {
+            let is_all = cares.is_read(objects, since.unwrap_or_default());
+            return since.and(is_all.then_some(cares.told));
         }
         let left = index.forget(application);
         index.add(application, &objects);
         index.clock = index.clock.saturating_add(1);
-        let cares = Cares { objects, scopes: BTreeSet::new(), told: index.clock };
+        let cares = Cares::of(objects, index.clock);
         index.applications.insert(application.clone(), cares);
-        Inner::watch_for(&self.0, &mut index, application, false);
+        Inner::watch_for(&self.0, &mut index, application);
         // Those that it still has were never without anybody.
         index.tidy(&left);
+        None
+    }
+
+    fn has_news(&self, application: &AppKey) -> bool {
+        lock(&self.0.index).applications.get(application).is_some_and(Cares::has_news)
+    }
+
+    fn is_behind(&self, application: &AppKey) -> bool {
+        lock(&self.0.index).applications.get(application).is_some_and(Cares::is_behind)
     }
 
     /// An application cares for nothing any more.
@@ -156,13 +198,13 @@ impl Watching {
 }
 
 impl Inner {
-    /// Has watched what an application has. `late`: something may have happened since that was looked at.
-    fn watch_for(this: &Arc<Self>, index: &mut Index, application: &AppKey, late: bool) {
+    /// Has watched what an application has.
+    fn watch_for(this: &Arc<Self>, index: &mut Index, application: &AppKey) {
         let Some(cares) = index.applications.get(application) else { return };
         let scopes = index.scopes_of(&cares.objects);
         for scope in &scopes {
             let begin = || {
-                let task = Self::watch(this, scope.clone(), late);
+                let task = Self::watch(this, scope.clone());
                 Watched { users: 0, is_seen: false, task, forbidden: None }
             };
             let watched = index.watched.entry(scope.clone()).or_insert_with(begin);
@@ -173,11 +215,11 @@ impl Inner {
         }
     }
 
-    fn watch(this: &Arc<Self>, scope: Scope, late: bool) -> AbortHandle {
+    fn watch(this: &Arc<Self>, scope: Scope) -> AbortHandle {
         let (cluster, tell, inner) = (Arc::clone(&this.cluster), this.tell.clone(), Arc::downgrade(this));
         let mut tasks = lock(&this.tasks);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move { tell_of_changes(cluster, scope, late, &tell, &inner).await })
+        tasks.spawn(async move { tell_of_changes(cluster, scope, &tell, &inner).await })
     }
 
     /// These may not be watched. Where that is about all namespaces, those of the objects are watched one by one. Says who has
@@ -193,7 +235,7 @@ impl Inner {
             let mut left = BTreeSet::new();
             for owner in &owners {
                 left.extend(index.leave(owner));
-                Self::watch_for(this, &mut index, owner, true);
+                Self::watch_for(this, &mut index, owner);
             }
             // With that this very watch ends, where nobody needs it any more.
             index.tidy(&left);
@@ -210,15 +252,19 @@ impl Inner {
         }
     }
 
-    /// These are watched now. Says who has to know of it.
-    fn listed(&self, scope: &Scope, missed: bool) -> BTreeSet<AppKey> {
+    /// These are watched now, and are so. Says who has to know of it.
+    fn listed(&self, scope: &Scope, objects: &[Object]) -> BTreeSet<AppKey> {
         let mut index = lock(&self.index);
         let was_forbidden = index.watched.get_mut(scope).is_some_and(|one| {
             one.is_seen = true;
             one.forbidden.take().is_some()
         });
-        let owners = if missed || was_forbidden { index.owners_in(scope) } else { BTreeSet::new() };
-        index.note(&owners);
+        let mut owners = index.listed(scope, objects);
+        if was_forbidden {
+            let all = index.owners_in(scope);
+            index.note(&all);
+            owners.extend(all);
+        }
         owners
     }
 
@@ -227,14 +273,6 @@ impl Inner {
         if let Some(watched) = lock(&self.index).watched.get_mut(scope) {
             watched.is_seen = false;
         }
-    }
-
-    /// An object has changed. Says who has to know of it.
-    fn changed(&self, object: &ObjectKey) -> BTreeSet<AppKey> {
-        let mut index = lock(&self.index);
-        let owners = index.owners.get(object).cloned().unwrap_or_default();
-        index.note(&owners);
-        owners
     }
 
     /// Who has objects that this is about.
@@ -251,26 +289,25 @@ impl Inner {
     }
 }
 
-/// Goes on for as long as anybody listens. What was missed between two watches concerns everybody who has such objects.
+/// Goes on for as long as anybody listens.
 async fn tell_of_changes(
     cluster: Arc<dyn Cluster>,
     scope: Scope,
-    late: bool,
     tell: &UnboundedSender<AppKey>,
     inner: &Weak<Inner>,
 ) {
     let mut changes = follow(cluster, scope.clone(), PAUSES);
-    let (mut missed, mut told) = (late, None);
+    let mut told = None;
     while let Some(change) = changes.next().await {
         let Some(inner) = inner.upgrade() else { return };
         let owners: BTreeSet<AppKey> = match change {
-            Followed::Applied(object) | Followed::Deleted(object) => inner.changed(&object.key()),
-            Followed::Listed(_) => {
+            Followed::Applied(object) => lock(&inner.index).changed(&object.key(), &State::of(&object)),
+            Followed::Deleted(object) => lock(&inner.index).changed(&object.key(), &State::Missing),
+            Followed::Listed(objects) => {
                 told = None;
-                inner.listed(&scope, std::mem::replace(&mut missed, true))
+                inner.listed(&scope, &objects)
             }
             Followed::Failing(error) => {
-                missed = true;
                 inner.lost(&scope);
                 let words = error.to_string();
                 let owners = match error.kind {

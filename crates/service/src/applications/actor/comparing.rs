@@ -30,7 +30,7 @@ pub(crate) struct With {
 impl AppState {
     pub(super) fn compared(&mut self, compared: Compared, with: With) {
         self.comparing = false;
-        let Compared { outcome, objects, moved, memory, same, is_refused: _ } = compared;
+        let Compared { outcome, objects, since, moved, memory, same, is_refused: _ } = compared;
         self.memory = memory;
         if with.ended != self.ended || self.application.operation.is_some() {
             // What it has written may be told of later.
@@ -39,7 +39,10 @@ impl AppState {
         if let Some(objects) = objects
             && let Ok(place) = self.shared.places.resolve(&self.application.spec.destination)
         {
-            self.shared.watching.set(&self.key, place, objects);
+            let all_up_to = self.shared.watching.set(&self.key, place, objects, since.as_ref());
+            if let Some(mark) = all_up_to {
+                self.memory.holds_up_to(mark);
+            }
         }
         if !moved.is_empty() {
             self.tell_moved(moved);
@@ -74,7 +77,8 @@ impl AppState {
             // It is looked at again when the cluster has answered, or has not.
             return;
         }
-        (self.asked, self.comparing) = (None, true);
+        // What it was told of before is seen now.
+        (self.asked, self.stirred, self.comparing) = (None, None, true);
         let with = Box::new(With {
             compared_to: refresh::compared_to(&self.application),
             level,
@@ -102,6 +106,7 @@ impl AppState {
                 Compared {
                     outcome,
                     objects: None,
+                    since: None,
                     moved: Vec::new(),
                     memory: Memory::default(),
                     same: None,

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tidegate_application::comparison::Version;
 use tidegate_cluster::{Detail, Scope};
-use tidegate_model::{Gvk, ObjectKey};
+use tidegate_model::{Gvk, Object, ObjectKey};
 use tokio::task::AbortHandle;
 
 use crate::applications::store::AppKey;
@@ -29,11 +30,92 @@ pub(super) struct Index {
 /// What an application cares for.
 #[derive(Default)]
 pub(super) struct Cares {
-    pub objects: BTreeMap<ObjectKey, Gvk>,
+    pub objects: BTreeMap<ObjectKey, Cared>,
     /// What is watched for it: all objects of a kind, or those of a namespace.
     pub scopes: BTreeSet<Scope>,
     /// When it was told of a change last, or has come to care for something else.
     pub told: u64,
+    /// The same, of all but changes of its own objects.
+    pub told_else: u64,
+    /// What of that it was told before has been read.
+    pub read: u64,
+    /// Its objects that were not read as they are by what was told last, and how often they were read otherwise since then.
+    pub unread: BTreeMap<ObjectKey, (State, u8)>,
+}
+
+impl Cares {
+    /// It begins to care for objects, of which only later changes are told.
+    pub fn of(objects: BTreeMap<ObjectKey, Cared>, now: u64) -> Self {
+        Self { objects, told: now, told_else: now, read: now, ..Self::default() }
+    }
+
+    /// Its objects are as they were read after some moment. Whether all that it was told of was in that.
+    pub fn is_read(&mut self, objects: BTreeMap<ObjectKey, Cared>, since: u64) -> bool {
+        self.read = self.read.max(since);
+        self.objects = objects;
+        let objects = &self.objects;
+        self.unread.retain(|object, (state, reads)| {
+            *reads = reads.saturating_add(1);
+            let cared = objects.get(object).filter(|cared| cared.state != State::Unknown);
+            *reads < READS_MAX && cared.is_some_and(|cared| !cared.state.is(state))
+        });
+        !self.has_news()
+    }
+
+    /// Whether it was told of something that may not have been read.
+    pub fn has_news(&self) -> bool {
+        self.told_else > self.read || !self.unread.is_empty()
+    }
+
+    /// Whether what was read of it was older, or newer, than what was told of it before.
+    pub fn is_behind(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// One of its objects is so now. Whether that is news.
+    fn is_told(&mut self, object: &ObjectKey, state: &State, now: u64) -> bool {
+        if self.objects.get(object).is_some_and(|cared| cared.state.is(state)) {
+            self.unread.remove(object);
+            return false;
+        }
+        self.unread.insert(object.clone(), (state.clone(), 0));
+        self.told = now;
+        true
+    }
+}
+
+/// An object that an application cares for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cared {
+    pub gvk: Gvk,
+    /// As it was read last.
+    pub state: State,
+}
+
+/// How an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It could not be told.
+    Unknown,
+    /// It is not there.
+    Missing,
+    /// It has this version.
+    At(Version),
+}
+
+/// So often an object is read that was told to be otherwise: a server may count each answer.
+const READS_MAX: u8 = 2;
+
+impl State {
+    /// Whether it is surely the same.
+    fn is(&self, other: &Self) -> bool {
+        *self != Self::Unknown && self == other
+    }
+
+    /// That of an object that is there.
+    pub fn of(object: &Object) -> Self {
+        Version::of(object).map_or(Self::Unknown, Self::At)
+    }
 }
 
 /// A watch, which ends when it is dropped.
@@ -76,28 +158,46 @@ impl Index {
         meant.flat_map(|(_, owners)| owners.iter().cloned()).collect()
     }
 
-    /// These are about to be told of a change.
+    /// These are about to be told of a change that is not of one of their objects alone.
     pub fn note(&mut self, owners: &BTreeSet<AppKey>) {
         self.clock = self.clock.saturating_add(1);
         for owner in owners {
             if let Some(cares) = self.applications.get_mut(owner) {
-                cares.told = self.clock;
+                (cares.told, cares.told_else) = (self.clock, self.clock);
             }
         }
     }
 
+    /// An object is so now. Says to whom that is news.
+    pub fn changed(&mut self, object: &ObjectKey, state: &State) -> BTreeSet<AppKey> {
+        self.clock = self.clock.saturating_add(1);
+        let (applications, clock) = (&mut self.applications, self.clock);
+        let is_news = |owner: &&AppKey| {
+            applications.get_mut(*owner).is_some_and(|cares| cares.is_told(object, state, clock))
+        };
+        self.owners.get(object).into_iter().flatten().filter(is_news).cloned().collect()
+    }
+
+    /// The objects of a scope are so now, and there are no others. Says to whom that is news: whatever was not told between
+    /// two watches, or before the first, is seen by that.
+    pub fn listed(&mut self, scope: &Scope, objects: &[Object]) -> BTreeSet<AppKey> {
+        let there: BTreeMap<ObjectKey, State> =
+            objects.iter().map(|object| (object.key(), State::of(object))).collect();
+        let cared: Vec<ObjectKey> =
+            self.owners.keys().filter(|object| is_in(object, scope)).cloned().collect();
+        let news =
+            cared.iter().map(|object| self.changed(object, there.get(object).unwrap_or(&State::Missing)));
+        news.flatten().collect()
+    }
+
     /// All who have objects of a scope.
     pub fn owners_in(&self, scope: &Scope) -> BTreeSet<AppKey> {
-        let kind = scope.gvk.group_kind();
-        let is_there = |object: &ObjectKey| {
-            object.group_kind() == kind && scope.namespace.as_ref().is_none_or(|one| *one == object.namespace)
-        };
-        self.owners_of(is_there)
+        self.owners_of(|object| is_in(object, scope))
     }
 
     /// Where objects are watched.
-    pub fn scopes_of(&self, objects: &BTreeMap<ObjectKey, Gvk>) -> BTreeSet<Scope> {
-        let scope = |(object, gvk): (&ObjectKey, &Gvk)| {
+    pub fn scopes_of(&self, objects: &BTreeMap<ObjectKey, Cared>) -> BTreeSet<Scope> {
+        let scope = |(object, Cared { gvk, .. }): (&ObjectKey, &Cared)| {
             let is_narrow = self.narrow.contains(gvk) && !object.namespace.is_empty();
             let namespace = is_narrow.then(|| object.namespace.clone());
             Scope { gvk: gvk.clone(), namespace, detail: Detail::Metadata }
@@ -106,7 +206,7 @@ impl Index {
     }
 
     /// An application has these objects.
-    pub fn add(&mut self, application: &AppKey, objects: &BTreeMap<ObjectKey, Gvk>) {
+    pub fn add(&mut self, application: &AppKey, objects: &BTreeMap<ObjectKey, Cared>) {
         for object in objects.keys() {
             self.owners.entry(object.clone()).or_default().insert(application.clone());
             let inside = self.namespaces.entry(object.namespace.clone()).or_default();
@@ -152,8 +252,20 @@ impl Index {
     }
 }
 
+fn is_in(object: &ObjectKey, Scope { gvk, namespace, .. }: &Scope) -> bool {
+    (&object.group, &object.kind) == (&gvk.group, &gvk.kind)
+        && namespace.as_ref().is_none_or(|one| *one == object.namespace)
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+    use serde_json::json;
+    use tidegate_model::Object;
+
     use super::*;
 
     /// However objects come and go, a namespace has those owners that its objects have.
@@ -161,8 +273,8 @@ mod tests {
     fn a_namespace_has_the_owners_of_its_objects() {
         let app = |name: usize| AppKey { namespace: "argocd".to_owned(), name: format!("app-{name}") };
         let object = |number: usize| {
-            let gvk = Gvk::new("", "v1", "ConfigMap");
-            (ObjectKey::new("", "ConfigMap", format!("ns-{}", number % 3), format!("map-{number}")), gvk)
+            let cared = Cared { gvk: Gvk::new("", "v1", "ConfigMap"), state: State::Unknown };
+            (ObjectKey::new("", "ConfigMap", format!("ns-{}", number % 3), format!("map-{number}")), cared)
         };
         let (mut index, mut counted) = (Index::default(), 0_usize);
         for step in 0..60_usize {
@@ -171,8 +283,7 @@ mod tests {
             if step % 4 != 3 {
                 let objects: BTreeMap<_, _> = (step % 6..step % 11).map(object).collect();
                 index.add(&name, &objects);
-                let cares = Cares { objects, scopes: BTreeSet::new(), told: 0 };
-                index.applications.insert(name, cares);
+                index.applications.insert(name, Cares::of(objects, 0));
             }
             let mut expected: BTreeMap<String, BTreeMap<AppKey, usize>> = BTreeMap::new();
             for (object, owner) in
@@ -188,5 +299,114 @@ mod tests {
         assert!(counted > 10, "{counted} steps with objects in several namespaces");
         (0..5).for_each(|name| drop(index.forget(&app(name))));
         assert!(index.namespaces.is_empty() && index.owners.is_empty());
+    }
+
+    /// One object, as its cluster has it, as that was told, and as it was read.
+    struct World {
+        index: Index,
+        version: usize,
+        /// Told of later, in order.
+        under_way: VecDeque<usize>,
+        /// A comparison that has begun at a moment, and what it has read.
+        comparing: Option<(u64, Option<usize>)>,
+        /// What the last one has read.
+        compared: usize,
+    }
+
+    /// In each fifth version it is not there.
+    fn live(version: usize) -> Option<Object> {
+        let text = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "map", "namespace": "default", "resourceVersion": version.to_string()},
+        });
+        (version % 5 != 0).then(|| Object::try_from(text).unwrap())
+    }
+
+    fn at(version: usize) -> State {
+        live(version).as_ref().map_or(State::Missing, State::of)
+    }
+
+    impl World {
+        fn new() -> Self {
+            let mut world = Self {
+                index: Index::default(),
+                version: 1,
+                under_way: VecDeque::new(),
+                comparing: None,
+                compared: 1,
+            };
+            let objects = world.objects(1);
+            world.index.add(&Self::app(), &objects);
+            world.index.applications.insert(Self::app(), Cares::of(objects, 0));
+            world
+        }
+
+        fn app() -> AppKey {
+            AppKey { namespace: "argocd".to_owned(), name: "app".to_owned() }
+        }
+
+        fn objects(&self, version: usize) -> BTreeMap<ObjectKey, Cared> {
+            let cared = Cared { gvk: Gvk::new("", "v1", "ConfigMap"), state: at(version) };
+            BTreeMap::from([(ObjectKey::new("", "ConfigMap", "default", "map"), cared)])
+        }
+
+        fn cares(&mut self) -> &mut Cares {
+            self.index.applications.get_mut(&Self::app()).unwrap()
+        }
+
+        fn step(&mut self, step: u8) {
+            match (step, self.comparing) {
+                (0, _) => {
+                    self.version = self.version.wrapping_add(1);
+                    self.under_way.push_back(self.version);
+                }
+                (1, _) => {
+                    let Some(told) = self.under_way.pop_front() else { return };
+                    let (object, _) = self.objects(0).pop_first().unwrap();
+                    self.index.changed(&object, &at(told));
+                }
+                (2, _) => {
+                    let owners = BTreeSet::from([Self::app()]);
+                    self.index.note(&owners);
+                }
+                // The watch has ended: what it would have told is seen by the list that another one begins with.
+                (3, _) => {
+                    self.under_way.clear();
+                    let scope = Scope::all(Gvk::new("", "v1", "ConfigMap"));
+                    self.index.listed(&scope, live(self.version).as_slice());
+                }
+                (_, None) => self.comparing = Some((self.cares().told, None)),
+                (_, Some((since, None))) => self.comparing = Some((since, Some(self.version))),
+                (_, Some((since, Some(read)))) => {
+                    let objects = self.objects(read);
+                    self.cares().is_read(objects, since);
+                    (self.comparing, self.compared) = (None, read);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Whenever changes, news of them and comparisons happen: whoever has no news has compared what there is, as far as that was
+        /// told, and a comparison of what rests is the last one.
+        #[test]
+        fn what_was_not_read_is_news_and_what_was_is_none(steps in proptest::collection::vec(0_u8..7, 1..80)) {
+            let mut world = World::new();
+            for step in steps {
+                world.step(step);
+                if world.under_way.is_empty() && world.comparing.is_none() && !world.cares().has_news() {
+                    prop_assert_eq!(at(world.compared), at(world.version));
+                }
+            }
+            // It rests. What was told, and what will be, is in what is read now.
+            while world.comparing.is_some() {
+                world.step(4);
+            }
+            (0..3).for_each(|_| world.step(4));
+            while !world.under_way.is_empty() {
+                world.step(1);
+            }
+            prop_assert!(world.compared == world.version && !world.cares().has_news());
+        }
     }
 }
