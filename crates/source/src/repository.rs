@@ -90,7 +90,8 @@ impl Repository {
         SourceError::Read { repository: self.address.to_string(), reason: reason(error) }
     }
 
-    /// Looks at the names again. Says whether what is known of them has changed since the last look.
+    /// Looks at the names. Says whether what is known of them has changed since the last look: whoever was there before the first
+    /// has seen nothing else.
     ///
     /// # Errors
     ///
@@ -104,7 +105,7 @@ impl Repository {
         };
         let found = Seen(found.map(Arc::new));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let moved = seen.as_ref().is_none_or(|seen| *seen != found);
+        let moved = seen.as_ref().is_some_and(|seen| *seen != found);
         *seen = Some(found.clone());
         found.0.map(|_| moved)
     }

@@ -2,7 +2,7 @@
 
 mod plans;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ractor::{ActorRef, ActorStatus};
@@ -233,7 +233,7 @@ impl Serving {
         let _ = shared.told.send(Arc::clone(&told));
         let find = move || pushed::meant(&told.pushes, &shared.board, &shared.manifests);
         let meant = tokio::task::spawn_blocking(find).await.map_err(|_| EngineError::Stopped)?;
-        let all: BTreeSet<&AppKey> = meant.values().flatten().collect();
+        let all: BTreeSet<&AppKey> = meant.values().flat_map(BTreeMap::keys).collect();
         let number = u64::try_from(all.len()).unwrap_or(u64::MAX);
         for (address, applications) in meant {
             self.shared.looks.begin(address, applications, &self.shared.manifests, &self.supervisor);
