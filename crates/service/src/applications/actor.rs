@@ -105,6 +105,10 @@ pub(crate) struct AppState {
     /// As it was written down last, and when.
     kept: Option<Arc<Application>>,
     kept_at: Timestamp,
+    /// How long that has taken.
+    took: Duration,
+    /// Since when there is something else to write down.
+    unwritten: Option<Timestamp>,
     /// How it came to be as it is, and what of that was shown last.
     deployments: Deployments,
     shown: Deployments,
@@ -166,6 +170,8 @@ impl Actor for ApplicationActor {
             problem,
             kept: None,
             kept_at: Timestamp::default(),
+            took: Duration::ZERO,
+            unwritten: None,
             deployments: Deployments::default(),
             shown: Deployments::default(),
             durable: written,

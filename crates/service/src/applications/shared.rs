@@ -1,8 +1,10 @@
 //! What all applications of a process share.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use tidegate_application::approval::Policy;
 use tidegate_application::pushes::Told;
 use tidegate_application::windows::Windows;
@@ -19,11 +21,33 @@ use super::places::Places;
 use super::projects::{Projects, name_of};
 use super::pushed::Looks;
 use super::reconciles::Reconciles;
-use super::store::ApplicationStore;
+use super::store::{AppKey, ApplicationStore};
 use super::turns::Turns;
 use super::watching::Watchings;
 use crate::gates::GateFile;
 use crate::plans::Plans;
+
+/// At the end, so many applications are written down at once, and for so long.
+const AT_ONCE: usize = 16;
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// The applications of which something is shown that is not written down yet.
+#[derive(Default)]
+pub(crate) struct Unwritten(Mutex<BTreeSet<AppKey>>);
+
+impl Unwritten {
+    fn all(&self) -> MutexGuard<'_, BTreeSet<AppKey>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, key: &AppKey) {
+        self.all().insert(key.clone());
+    }
+
+    pub fn remove(&self, key: &AppKey) {
+        self.all().remove(key);
+    }
+}
 
 pub(crate) struct Shared {
     pub engine: Engine,
@@ -40,6 +64,7 @@ pub(crate) struct Shared {
     /// After so long a comparison is old.
     pub every: Duration,
     pub board: Board,
+    pub unwritten: Unwritten,
     pub depending: Depending,
     /// Whose turn it is, of Applications that are deleted in an order.
     pub turns: Turns,
@@ -51,6 +76,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Writes down what is shown and was not written yet, when nobody else writes any more. What cannot be written in time is
+    /// known from the log at the next start.
+    pub async fn write_what_is_left(&self) {
+        let left = std::mem::take(&mut *self.unwritten.all());
+        let write = |key: AppKey| async move {
+            let Some(application) = self.board.get(&key) else { return };
+            if let Err(error) = self.store.keep(&application).await {
+                tracing::debug!(application = %key, %error, "the last of what is known could not be written down");
+            }
+        };
+        let writing = futures_util::stream::iter(left).for_each_concurrent(AT_ONCE, write);
+        if tokio::time::timeout(LAST_WRITES, writing).await.is_err() {
+            tracing::info!("not all that is known of applications could be written down in time");
+        }
+    }
+
     /// Which approvals the syncs of an application need; or why that is not known.
     pub fn approvals(&self, application: &Application) -> Result<Policy, String> {
         let (project, _) = self.projects.find(name_of(application)).map_err(|missing| missing.to_string())?;

@@ -33,7 +33,7 @@ use super::projects::{self, Projects};
 use super::pushed::Looks;
 use super::reconciles::Reconciles;
 use super::serving::Serving;
-use super::shared::Shared;
+use super::shared::{Shared, Unwritten};
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
 use super::turns::Turns;
 use super::watching::Watchings;
@@ -114,6 +114,7 @@ impl Applications {
             plans,
             every,
             board,
+            unwritten: Unwritten::default(),
             depending: Depending::default(),
             turns: Turns::default(),
             watching,
@@ -321,9 +322,10 @@ impl Actor for Supervisor {
     async fn post_stop(
         &self,
         myself: ActorRef<SupervisorMessage>,
-        _: &mut SupervisorState,
+        state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         end_children(myself.get_cell()).await;
+        state.shared.write_what_is_left().await;
         Ok(())
     }
 

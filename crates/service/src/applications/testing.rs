@@ -297,6 +297,19 @@ impl Served {
         self.shelf.0.lock().unwrap().applications.get(&key(name)).cloned().unwrap()
     }
 
+    /// What is kept of an application, as soon as there is something in it: it may be written a little later than it is shown.
+    pub async fn kept_with<T>(&self, name: &str, look: impl Fn(Application) -> Option<T>) -> T {
+        let looking = async {
+            loop {
+                if let Some(found) = look(self.kept(name)) {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, looking).await.unwrap()
+    }
+
     /// Keeps something else of an application, as if an earlier process had.
     pub fn set_kept(&self, application: &Application) {
         self.shelf.0.lock().unwrap().applications.insert(AppKey::of(application), application.clone());

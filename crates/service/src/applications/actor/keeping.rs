@@ -6,7 +6,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tidegate_application::{conditions, operation, refresh};
 use tidegate_executor::EngineError;
-use tidegate_model::argo::{Application, ConditionType, OperationRequest};
+use tidegate_model::argo::{Application, ConditionType, OperationRequest, SyncStatusCode};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
 
 use super::{AGAIN_AFTER, AppState};
@@ -14,8 +14,15 @@ use crate::applications::messages::AppMessage;
 use crate::applications::store::Ended;
 use crate::applications::telling;
 
-/// What others read is written no more often than this.
+/// What others read is written no more often than this, and no more often than so many times what the last write has taken: a
+/// server that has much to do has less of this then. So long after the last write it is written anyway.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
+const WRITE_RARELY: u32 = 30;
+const WRITE_ALWAYS: Duration = Duration::from_secs(10);
+/// What is about to be told in full, by a comparison or an operation that begins, waits no longer than this for that.
+const TOLD_WITHIN: Duration = Duration::from_millis(500);
+/// That a newer commit changes nothing is written so long after it was found: a push is about many, of which few have work to do.
+const SAME_WITHIN: Duration = Duration::from_secs(5);
 /// A condition of our own, which is shown and cannot be written: it is about just that.
 const UNWRITTEN: &str = "StatusWriteError";
 
@@ -52,15 +59,36 @@ pub(super) struct Unkept {
     operation: Option<OperationRequest>,
 }
 
+/// Whether an operation may be written down later in the place of the one that is. One that somebody asks for, and one that has
+/// its id and begins with that, may not.
+fn may_be_late(written: Option<&OperationRequest>, asked: Option<&OperationRequest>) -> bool {
+    written == asked || asked.is_none_or(is_wish)
+}
+
+/// Whether it is one that the application would ask for again, if that were forgotten.
+fn is_wish(asked: &OperationRequest) -> bool {
+    asked.initiated_by.automated && operation::id(asked).is_none()
+}
+
+/// Whether nothing is different but that it is as a newer commit wants it, too.
+fn is_newer_and_same(known: &Application, now: &Application) -> bool {
+    let (Some(before), Some(after)) = (&known.status.sync, &now.status.sync) else { return false };
+    if after.status != SyncStatusCode::Synced || before.status != after.status {
+        return false;
+    }
+    let mut known = known.clone();
+    known.status.sync.clone_from(&now.status.sync);
+    known == *now && before.compared_to == after.compared_to
+}
+
 /// An application that is gone on with from what was shown of it says nothing of writes that others have tried.
 pub(super) fn forget(application: &mut Application) {
     application.status.conditions.retain(|one| one.kind.to_string() != UNWRITTEN);
 }
 
 impl AppState {
-    /// Shows what has changed, and writes it down. Where others read it, that is done once a second at most, except for the
-    /// operation, which is not begun or forgotten before it is written down. What is refused is tried again after a while,
-    /// and shown with the reason.
+    /// Shows what has changed, and writes it down: once a second at most, except for the operation, which is not begun before it
+    /// is written down. What is refused is tried again after a while, and shown with the reason.
     pub(super) async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
         let is_kept = self.kept.as_ref().is_some_and(|kept| self.application.is(kept));
         if is_kept && !self.is_to_be_put_back() {
@@ -83,12 +111,15 @@ impl AppState {
         if self.may_wait(myself) {
             return Ok(());
         }
+        let begun = self.now();
         let kept = self.shared.store.keep(&self.application).await.map_err(|error| error.to_string());
         let now = self.now();
         self.settle(kept.as_ref().err().cloned());
         match &kept {
             Ok(()) => {
-                (self.kept, self.kept_at) = (Some(self.application.share()), now);
+                self.kept = Some(self.application.share());
+                (self.kept_at, self.took) = (now, now.since(begun));
+                self.is_written();
                 self.overwritten.is_due = false;
                 self.durable = self.operation_id();
             }
@@ -100,30 +131,47 @@ impl AppState {
     /// Whether what there is to write can be written later, which is then seen to.
     fn may_wait(&mut self, myself: &ActorRef<AppMessage>) -> bool {
         let (is_put_back, now) = (self.is_to_be_put_back(), self.now());
-        let Some(kept) = self.kept.as_mut().filter(|kept| kept.operation == self.application.operation)
-        else {
+        let asked = self.application.operation.as_ref();
+        let Some(kept) = self.kept.as_mut().filter(|kept| may_be_late(kept.operation.as_ref(), asked)) else {
             return false;
         };
+        let is_about_to_be_told = self.comparing || self.preparing || asked.is_some_and(is_wish);
         // That it was looked at again is told by the next write that tells more.
         let mut known = Application::clone(kept);
         known.status.reconciled_at = self.application.status.reconciled_at;
         let is_same = known == *self.application;
         if is_same && !is_put_back {
             self.kept = Some(self.application.share());
+            self.is_written();
             self.settle(None);
             return true;
         }
+        let is_newer_and_same = is_newer_and_same(&known, &self.application);
         *kept = Arc::new(known);
-        if !self.shared.store.is_shared() {
-            return false;
+        let since = *self.unwritten.get_or_insert(now);
+        let every = match is_same && self.overwritten.is_fight(now) {
+            true => PUT_BACK_EVERY,
+            false => self.took.saturating_mul(WRITE_RARELY).clamp(WRITE_EVERY, WRITE_ALWAYS),
+        };
+        let mut due = self.kept_at + every;
+        if is_about_to_be_told {
+            due = due.max(since + TOLD_WITHIN);
         }
-        let every = if is_same && self.overwritten.is_fight(now) { PUT_BACK_EVERY } else { WRITE_EVERY };
-        let due = self.kept_at + every;
+        if is_newer_and_same {
+            due = due.max(since + SAME_WITHIN);
+        }
         let is_early = now < due;
         if is_early {
+            self.shared.unwritten.add(&self.key);
             self.set_alarm(myself, due);
         }
         is_early
+    }
+
+    fn is_written(&mut self) {
+        if self.unwritten.take().is_some() {
+            self.shared.unwritten.remove(&self.key);
+        }
     }
 
     /// Somebody else has changed what was kept: that is put back. Where the phase of its operation says now that it is to end,

@@ -7,7 +7,7 @@ use tidegate_applicationset::rollout::{Due, due, request as ask};
 use tidegate_executor::{Engine, GateQuestion, Running};
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_lifecycle::rollout::{End, MemberStatus, Options, Request, Wish};
-use tidegate_model::argo::ApplicationSet;
+use tidegate_model::argo::{Application, ApplicationSet, RevisionHistory};
 use tokio::sync::watch;
 
 use super::*;
@@ -114,6 +114,10 @@ async fn served(migrates: &str) -> Served {
     served_with(migrates, Gates::default()).await
 }
 
+fn history(app: Application) -> Option<Vec<RevisionHistory>> {
+    Some(app.status.history).filter(|history| !history.is_empty())
+}
+
 async fn served_with(migrates: &str, gates: Gates) -> Served {
     let [a, b] = ["a", "b"].map(|name| manifests(name, "1", migrates));
     Served::with(&[("a", &a), ("b", &b)], gates).await
@@ -137,7 +141,7 @@ async fn members_are_brought_to_one_commit_step_by_step_and_nothing_follows_from
     let made: Vec<OperationId> = ran.iter().map(|one| one.operation).collect();
     assert_eq!((served.made("Job"), served.made("ConfigMap")), (made.clone(), made));
     for (name, spec) in request.members.iter().map(|one| (&one.name, &one.target)) {
-        let history = served.kept(name).status.history;
+        let history = served.kept_with(name, history).await;
         assert_eq!(
             history.iter().map(|one| &one.revision).collect::<Vec<_>>(),
             [&spec.revisions[0]],
@@ -196,7 +200,7 @@ async fn nothing_is_begun_before_the_application_is_as_it_is_generated() {
     served.write(&moved);
     let state = at_work.over().await;
     assert_eq!(state.rollout().unwrap().outcome.as_ref().unwrap().end, End::Completed);
-    let history = served.kept("a").status.history;
+    let history = served.kept_with("a", history).await;
     let paths: Vec<&str> = history.iter().map(|one| one.source.as_ref().unwrap().path.as_str()).collect();
     assert_eq!(paths, ["moved"]);
     served.end().await;

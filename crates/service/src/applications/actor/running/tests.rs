@@ -67,7 +67,7 @@ async fn it_is_begun_once_and_told_to_the_end_and_what_is_seen_then_is_evidence_
     assert_eq!((ids(&served).await, served.made("ConfigMap")), (vec![operation], vec![operation]));
     let deployed = served.until("web", |_, deployed| deployed.evidence.clone()).await;
     assert_eq!((deployed.operation, deployed.revisions), (operation, vec![first.clone()]));
-    let state = served.kept("web").status.operation_state.unwrap();
+    let state = served.kept_with("web", |app| app.status.operation_state).await;
     assert_eq!(state.operation.initiated_by.username, "applicationset-controller");
     // Wanted again, now or by a later process, it is over as it was.
     assert_eq!(all(run(&served, "web", operation, &first)).await, ["succeeded"]);
