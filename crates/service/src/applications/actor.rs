@@ -6,6 +6,7 @@ mod deleting;
 mod keeping;
 mod operation;
 mod running;
+mod stirring;
 mod superseding;
 mod waiting;
 
@@ -33,6 +34,7 @@ pub(crate) use self::comparing::With;
 use self::keeping::{Overwritten, Unkept};
 use self::running::Runs;
 pub(crate) use self::running::end_in_engine;
+use self::stirring::{Stirred, Why};
 use self::superseding::Superseding;
 use super::board::Deployments;
 use super::held::Held;
@@ -43,16 +45,6 @@ use super::remembered::Memory;
 use super::shared::Shared;
 use super::store::{AppKey, Stored};
 
-/// Changes of its objects are looked at together, so long after the first.
-const TOGETHER: Duration = Duration::from_millis(200);
-/// The same while an operation is at work; it is looked at anyway when that has ended.
-const TOGETHER_AT_WORK: Duration = Duration::from_secs(5);
-/// While they go on changing, a comparison begins so many times its own length after the last one has ended, and no
-/// sooner than this: so that a rollout is watched, and the cluster has other work to do.
-const REST: u32 = 4;
-const REST_MIN: Duration = Duration::from_secs(1);
-/// How long until a cluster is asked again what it did not let us see.
-const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// How long until something is tried again that the state directory did not allow.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Conditions of our own.
@@ -60,21 +52,6 @@ const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
 const UNSEEN: &str = "WatchWarning";
 /// So many kinds are named that may not be watched.
 const UNSEEN_MAX: usize = 5;
-
-/// Why it is to be compared again, and since when.
-#[derive(Clone, Copy)]
-struct Stirred {
-    since: Timestamp,
-    why: Why,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Why {
-    /// Its objects have changed, which the comparison that is being made may have seen.
-    News,
-    /// The cluster did not let us see them.
-    Refused,
-}
 
 /// A message to come, which does not when this is dropped: or each would be followed by one more.
 struct Alarm(AbortHandle);
@@ -84,6 +61,8 @@ impl Drop for Alarm {
         self.0.abort();
     }
 }
+
+pub(crate) use self::keeping::forget as forget_unwritten;
 
 pub(crate) struct ApplicationActor;
 
@@ -107,8 +86,9 @@ pub(crate) struct AppState {
     kept_at: Timestamp,
     /// How long that has taken.
     took: Duration,
-    /// Since when there is something else to write down.
+    /// Since when there is something else to write down, and whether that may not be late.
     unwritten: Option<Timestamp>,
+    is_urgent: bool,
     /// How it came to be as it is, and what of that was shown last.
     deployments: Deployments,
     shown: Deployments,
@@ -172,6 +152,7 @@ impl Actor for ApplicationActor {
             kept_at: Timestamp::default(),
             took: Duration::ZERO,
             unwritten: None,
+            is_urgent: false,
             deployments: Deployments::default(),
             shown: Deployments::default(),
             durable: written,
@@ -195,8 +176,11 @@ impl Actor for ApplicationActor {
             tasks: JoinSet::new(),
             carrying: JoinSet::new(),
         };
+        let to_end = keeping::to_end(&state.application);
         Box::pin(state.recall(lost, is_own)).await;
-        Box::pin(state.end_as_written()).await;
+        if let Some(to_end) = to_end {
+            Box::pin(state.end_as_written(to_end)).await;
+        }
         if !refresh::is_skipped(&state.application) {
             state.describe(state.now());
         }
@@ -234,19 +218,7 @@ impl AppState {
             // What it waits for is looked at below.
             AppMessage::Related => {}
             AppMessage::Compared { compared, with, began } => {
-                let now = self.now();
-                let rest = now.since(began).saturating_mul(REST).max(REST_MIN);
-                // Nobody tells of rights that are granted.
-                let again = compared.is_refused.then_some(REFUSED_AGAIN_AFTER);
-                self.rests_until = now + again.unwrap_or(rest);
-                self.compared(*compared, *with);
-                match self.shared.watching.is_behind(&self.key) {
-                    true => self.stir(myself, Why::News),
-                    false => self.look_if_stirred(myself),
-                }
-                if again.is_some() {
-                    self.stir(myself, Why::Refused);
-                }
+                self.has_compared(myself, (*compared, *with), began);
             }
             AppMessage::Prepared(prepared) => self.prepared(prepared),
             AppMessage::Moved { operation, progress } => self.moved(operation, *progress),
@@ -352,30 +324,6 @@ impl AppState {
             self.written(asked);
         }
         self.ask(Level::Latest);
-    }
-
-    /// It is to be compared again soon, together with what else comes until then.
-    fn stir(&mut self, myself: &ActorRef<AppMessage>, why: Why) {
-        let since = self.now();
-        let stirred = self.stirred.get_or_insert(Stirred { since, why });
-        stirred.why = stirred.why.max(why);
-        self.look_if_stirred(myself);
-    }
-
-    /// Has it compared again, if that is due. While an operation of it is at work, its objects change all the time.
-    fn look_if_stirred(&mut self, myself: &ActorRef<AppMessage>) {
-        // What is being made may have seen it.
-        let Some(Stirred { since, why }) = self.stirred.filter(|_| !self.comparing) else { return };
-        let together = if self.is_at_work() { TOGETHER_AT_WORK } else { TOGETHER };
-        let due = (since + together).max(self.rests_until);
-        if due > self.now() {
-            self.set_alarm(myself, due);
-            return;
-        }
-        self.stirred = None;
-        if why == Why::Refused || self.shared.watching.has_news(&self.key) {
-            self.ask(Level::Recent);
-        }
     }
 
     /// A message at this time; an earlier one that is set already will do.

@@ -38,7 +38,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Debug)]
 struct Last {
     at: Instant,
-    /// When it began.
+    /// All that was told up to then is in it.
     mark: Mark,
     asked: Digest,
     found: Arc<Found>,

@@ -14,6 +14,7 @@ use tidegate_model::argo::Application;
 use tidegate_oplog::Log;
 use tokio::sync::broadcast;
 
+use super::actor::forget_unwritten;
 use super::board::Board;
 use super::depending::Depending;
 use super::manifests::Manifests;
@@ -79,9 +80,12 @@ impl Shared {
     /// Writes down what is shown and was not written yet, when nobody else writes any more. What cannot be written in time is
     /// known from the log at the next start.
     pub async fn write_what_is_left(&self) {
+        self.store.rest().await;
         let left = std::mem::take(&mut *self.unwritten.all());
         let write = |key: AppKey| async move {
-            let Some(application) = self.board.get(&key) else { return };
+            let Some(shown) = self.board.get(&key) else { return };
+            let mut application = Application::clone(&shown);
+            forget_unwritten(&mut application);
             if let Err(error) = self.store.keep(&application).await {
                 tracing::debug!(application = %key, %error, "the last of what is known could not be written down");
             }

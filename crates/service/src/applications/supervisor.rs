@@ -419,6 +419,7 @@ impl SupervisorState {
                 }
                 self.shared.watching.forget(&key);
                 self.shared.board.remove(&key);
+                self.shared.unwritten.remove(&key);
                 self.tell_related(&self.shared.depending.related(&key));
                 self.shared.depending.set(&key, BTreeSet::new());
                 self.release_projects(myself);

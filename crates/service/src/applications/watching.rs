@@ -143,10 +143,14 @@ impl Watching {
             let is_all = cares.is_read(objects, since.unwrap_or_default());
             return since.and(is_all.then_some(cares.told));
         }
-        let left = index.forget(application);
+        let (left, before) = index.forget_all_but_news(application);
         index.add(application, &objects);
         index.clock = index.clock.saturating_add(1);
         let cares = Cares::of(objects, index.clock);
+        let cares = match before {
+            Some(before) => cares.instead_of(before, since.unwrap_or_default()),
+            None => cares,
+        };
         index.applications.insert(application.clone(), cares);
         Inner::watch_for(&self.0, &mut index, application);
         // Those that it still has were never without anybody.
@@ -254,12 +258,13 @@ impl Inner {
 
     /// These are watched now, and are so. Says who has to know of it.
     fn listed(&self, scope: &Scope, objects: &[Object]) -> BTreeSet<AppKey> {
+        let there = objects.iter().map(|object| (object.key(), State::of(object))).collect();
         let mut index = lock(&self.index);
         let was_forbidden = index.watched.get_mut(scope).is_some_and(|one| {
             one.is_seen = true;
             one.forbidden.take().is_some()
         });
-        let mut owners = index.listed(scope, objects);
+        let mut owners = index.listed(scope, &there);
         if was_forbidden {
             let all = index.owners_in(scope);
             index.note(&all);

@@ -9,6 +9,8 @@ use crate::serving::Serving;
 use crate::{Line, each, seconds};
 
 const IDLE: Duration = Duration::from_secs(30);
+/// What was read of manifests for a comparison is given up within a minute, and the allocator gives that back.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(90);
 
 /// All are synced, lie idle, and change with one commit.
 pub fn storm(number: usize) -> Vec<Line> {
@@ -59,7 +61,7 @@ pub fn storm(number: usize) -> Vec<Line> {
 fn resident(fleet: &Fleet, number: usize) -> u64 {
     let serving = Serving::simulated(fleet, &["--refresh-every", "0s"]);
     serving.until(serving.begin(), |shown| shown.applications == number && shown.comparisons >= number);
-    serving.settle();
+    thread::sleep(FORGOTTEN_AFTER);
     let resident = serving.resident_kib();
     serving.end();
     resident

@@ -40,8 +40,11 @@ impl AppState {
             && let Ok(place) = self.shared.places.resolve(&self.application.spec.destination)
         {
             let all_up_to = self.shared.watching.set(&self.key, place, objects, since.as_ref());
-            if let Some(mark) = all_up_to {
-                self.memory.holds_up_to(mark);
+            match all_up_to {
+                Some(mark) => self.memory.holds_up_to(mark),
+                // It is to be read again.
+                None if self.shared.watching.is_behind(&self.key) => self.memory.forget(),
+                None => {}
             }
         }
         if !moved.is_empty() {

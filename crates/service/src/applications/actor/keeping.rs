@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
-use tidegate_application::{conditions, operation, refresh};
+use tidegate_application::refresh::REFRESH_ANNOTATION;
+use tidegate_application::{conditions, operation, refresh, superseding};
 use tidegate_executor::EngineError;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest, SyncStatusCode};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
@@ -14,8 +15,8 @@ use crate::applications::messages::AppMessage;
 use crate::applications::store::Ended;
 use crate::applications::telling;
 
-/// What others read is written no more often than this, and no more often than so many times what the last write has taken: a
-/// server that has much to do has less of this then. So long after the last write it is written anyway.
+/// What others read is written no more often than this; where nobody waits for it, also only after so many times what the last
+/// write has taken, or a server with much to do would have this to do as well. After the longest of these it is written anyway.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 const WRITE_RARELY: u32 = 30;
 const WRITE_ALWAYS: Duration = Duration::from_secs(10);
@@ -67,7 +68,7 @@ fn may_be_late(written: Option<&OperationRequest>, asked: Option<&OperationReque
 
 /// Whether it is one that the application would ask for again, if that were forgotten.
 fn is_wish(asked: &OperationRequest) -> bool {
-    asked.initiated_by.automated && operation::id(asked).is_none()
+    asked.initiated_by.automated && operation::id(asked).is_none() && superseding::next(asked).is_none()
 }
 
 /// Whether nothing is different but that it is as a newer commit wants it, too.
@@ -81,8 +82,21 @@ fn is_newer_and_same(known: &Application, now: &Application) -> bool {
     known == *now && before.compared_to == after.compared_to
 }
 
+/// The operation that a status says is to end; it has no id before it is begun.
+pub(super) struct ToEnd(Option<OperationId>);
+
+/// The operation that is asked for, if the status of the application says that it is to end.
+pub(super) fn to_end(application: &Application) -> Option<ToEnd> {
+    let asked = operation::id(application.operation.as_ref()?);
+    let state = application.status.operation_state.as_ref()?;
+    let is_to_end = state.phase == OperationPhase::Terminating
+        && state.finished_at.is_none()
+        && operation::id(&state.operation) == asked;
+    is_to_end.then_some(ToEnd(asked))
+}
+
 /// An application that is gone on with from what was shown of it says nothing of writes that others have tried.
-pub(super) fn forget(application: &mut Application) {
+pub(crate) fn forget(application: &mut Application) {
     application.status.conditions.retain(|one| one.kind.to_string() != UNWRITTEN);
 }
 
@@ -92,6 +106,7 @@ impl AppState {
     pub(super) async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
         let is_kept = self.kept.as_ref().is_some_and(|kept| self.application.is(kept));
         if is_kept && !self.is_to_be_put_back() {
+            self.is_written();
             self.settle(None);
             if self.shown != self.deployments {
                 self.show();
@@ -132,9 +147,14 @@ impl AppState {
     fn may_wait(&mut self, myself: &ActorRef<AppMessage>) -> bool {
         let (is_put_back, now) = (self.is_to_be_put_back(), self.now());
         let asked = self.application.operation.as_ref();
-        let Some(kept) = self.kept.as_mut().filter(|kept| may_be_late(kept.operation.as_ref(), asked)) else {
+        let may_be_late = |kept: &&mut Arc<Application>| may_be_late(kept.operation.as_ref(), asked);
+        let Some(kept) = self.kept.as_mut().filter(|_| !self.is_urgent).filter(may_be_late) else {
             return false;
         };
+        let is_refreshed = |one: &Application| one.annotation(REFRESH_ANNOTATION).is_some();
+        let is_awaited = is_put_back
+            || kept.operation.as_ref() != asked
+            || is_refreshed(kept) != is_refreshed(&self.application);
         let is_about_to_be_told = self.comparing || self.preparing || asked.is_some_and(is_wish);
         // That it was looked at again is told by the next write that tells more.
         let mut known = Application::clone(kept);
@@ -151,9 +171,12 @@ impl AppState {
         let since = *self.unwritten.get_or_insert(now);
         let every = match is_same && self.overwritten.is_fight(now) {
             true => PUT_BACK_EVERY,
+            false if is_awaited => WRITE_EVERY,
             false => self.took.saturating_mul(WRITE_RARELY).clamp(WRITE_EVERY, WRITE_ALWAYS),
         };
-        let mut due = self.kept_at + every;
+        // The clock may have been set back.
+        let (since, kept_at) = (since.min(now), self.kept_at.min(now));
+        let mut due = kept_at + every;
         if is_about_to_be_told {
             due = due.max(since + TOLD_WITHIN);
         }
@@ -169,6 +192,7 @@ impl AppState {
     }
 
     fn is_written(&mut self) {
+        self.is_urgent = false;
         if self.unwritten.take().is_some() {
             self.shared.unwritten.remove(&self.key);
         }
@@ -191,13 +215,12 @@ impl AppState {
 
     /// While nobody was at work its status has come to say that its operation is to end. It does where others have written that:
     /// one that was ending before ends by what is in the log.
-    pub(super) async fn end_as_written(&mut self) {
-        let is_to_end = self.application.status.operation_state.as_ref().is_some_and(|state| {
-            state.phase == OperationPhase::Terminating
-                && state.finished_at.is_none()
-                && self.operation_id().is_some_and(|id| operation::id(&state.operation) == Some(id))
-        });
-        if is_to_end && let Some(by) = self.shared.store.writer_of_phase(&self.key).await {
+    pub(super) async fn end_as_written(&mut self, ToEnd(meant): ToEnd) {
+        let is_meant = self.operation_id().is_none_or(|id| Some(id) == meant);
+        if self.application.operation.is_some()
+            && is_meant
+            && let Some(by) = self.shared.store.writer_of_phase(&self.key).await
+        {
             self.end(&by).await;
         }
     }

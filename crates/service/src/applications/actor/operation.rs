@@ -60,6 +60,8 @@ impl AppState {
         }
         let now = self.now();
         operation::take_in(&mut self.application, Progress::terminated(by, now));
+        // Nobody but what is written down knows that it does not begin any more.
+        self.is_urgent = true;
         if self.application.operation.is_none() {
             self.withdraw_plan().await;
         }

@@ -187,6 +187,7 @@ impl AppState {
     ) {
         let now = self.now();
         self.take_back_run(operation, now).await;
+        self.is_urgent = true;
         // What was taken back is written down before anybody relies on that.
         if let Err(problem) = self.keep(myself).await {
             return drop(reply.send(Err(problem)));

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use tidegate_application::deletion::{self, RESOURCES_FINALIZER};
 use tidegate_application::hook_finalizers;
 use tidegate_model::argo::Application;
+use tokio::sync::RwLock;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::files::{Files, blocking, keep_looking, name, only_in};
@@ -28,6 +29,8 @@ pub struct FolderStore {
     kept: PathBuf,
     pub(crate) generated: Arc<Generated>,
     pub(crate) disk: Arc<dyn Disk>,
+    /// Taken by whoever writes what is known, for as long as that takes.
+    writing: Arc<RwLock<()>>,
 }
 
 impl FolderStore {
@@ -48,7 +51,7 @@ impl FolderStore {
         fs::read_dir(&folder).map_err(wrong)?;
         [&kept, &generated].into_iter().for_each(|folder| kept::tidy(disk.as_ref(), folder));
         let generated = Generated::new(Arc::clone(&disk), generated);
-        Ok(Self { folder, kept, generated, disk })
+        Ok(Self { folder, kept, generated, disk, writing: Arc::default() })
     }
 }
 
@@ -71,7 +74,18 @@ impl ApplicationStore for FolderStore {
     async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
         let (folder, application) = (self.kept.clone(), application.clone());
         let disk = Arc::clone(&self.disk);
-        blocking(self.kept.clone(), move || kept::write(disk.as_ref(), &folder, &application)).await
+        let writing = Arc::clone(&self.writing).read_owned().await;
+        let write = move || {
+            let written = kept::write(disk.as_ref(), &folder, &application);
+            // Also where nobody waits for it any more.
+            drop(writing);
+            written
+        };
+        blocking(self.kept.clone(), write).await
+    }
+
+    async fn rest(&self) {
+        drop(self.writing.write().await);
     }
 
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {

@@ -191,6 +191,9 @@ pub trait ApplicationStore: Send + Sync + 'static {
         None
     }
 
+    /// Returns when nothing is being written any more, also for those who have given up waiting for it.
+    async fn rest(&self) {}
+
     /// Takes off the finalizer by which a project that is being deleted stays until no Application names it. Where projects are
     /// files, or somebody else sees to them, there is nothing to do.
     async fn release_project(&self, _: &AppProject) -> Result<(), ServiceError> {

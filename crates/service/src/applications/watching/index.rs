@@ -53,13 +53,24 @@ impl Cares {
     pub fn is_read(&mut self, objects: BTreeMap<ObjectKey, Cared>, since: u64) -> bool {
         self.read = self.read.max(since);
         self.objects = objects;
+        self.forget_what_was_read();
+        !self.has_news()
+    }
+
+    /// It cares for others now, which were read after some moment; what it was told of those that stay is known still.
+    pub fn instead_of(mut self, before: Self, since: u64) -> Self {
+        (self.unread, self.told_else, self.read) = (before.unread, before.told_else, before.read.max(since));
+        self.forget_what_was_read();
+        self
+    }
+
+    fn forget_what_was_read(&mut self) {
         let objects = &self.objects;
         self.unread.retain(|object, (state, reads)| {
             *reads = reads.saturating_add(1);
             let cared = objects.get(object).filter(|cared| cared.state != State::Unknown);
             *reads < READS_MAX && cared.is_some_and(|cared| !cared.state.is(state))
         });
-        !self.has_news()
     }
 
     /// Whether it was told of something that may not have been read.
@@ -74,13 +85,15 @@ impl Cares {
 
     /// One of its objects is so now. Whether that is news.
     fn is_told(&mut self, object: &ObjectKey, state: &State, now: u64) -> bool {
-        if self.objects.get(object).is_some_and(|cared| cared.state.is(state)) {
+        let is_known = self.objects.get(object).is_some_and(|cared| cared.state.is(state));
+        // A version does not come again. One that is missing again may have been seen by a comparison that is being made.
+        if is_known && *state != State::Missing {
             self.unread.remove(object);
             return false;
         }
         self.unread.insert(object.clone(), (state.clone(), 0));
         self.told = now;
-        true
+        !is_known
     }
 }
 
@@ -178,11 +191,9 @@ impl Index {
         self.owners.get(object).into_iter().flatten().filter(is_news).cloned().collect()
     }
 
-    /// The objects of a scope are so now, and there are no others. Says to whom that is news: whatever was not told between
-    /// two watches, or before the first, is seen by that.
-    pub fn listed(&mut self, scope: &Scope, objects: &[Object]) -> BTreeSet<AppKey> {
-        let there: BTreeMap<ObjectKey, State> =
-            objects.iter().map(|object| (object.key(), State::of(object))).collect();
+    /// The objects of a scope are so now, and there are no others. Says to whom that is news: whatever was not told before it was
+    /// watched, or between two watches, is seen by that.
+    pub fn listed(&mut self, scope: &Scope, there: &BTreeMap<ObjectKey, State>) -> BTreeSet<AppKey> {
         let cared: Vec<ObjectKey> =
             self.owners.keys().filter(|object| is_in(object, scope)).cloned().collect();
         let news =
@@ -217,8 +228,15 @@ impl Index {
 
     /// An application has nothing any more. Returns what was watched for it.
     pub fn forget(&mut self, application: &AppKey) -> BTreeSet<Scope> {
+        self.forget_all_but_news(application).0
+    }
+
+    /// The same; returns also what it had cared for.
+    pub fn forget_all_but_news(&mut self, application: &AppKey) -> (BTreeSet<Scope>, Option<Cares>) {
         let left = self.leave(application);
-        for object in self.applications.remove(application).unwrap_or_default().objects.into_keys() {
+        let mut cares = self.applications.remove(application);
+        let objects = cares.as_mut().map(|cares| std::mem::take(&mut cares.objects)).unwrap_or_default();
+        for object in objects.into_keys() {
             if let Some(owners) = self.owners.get_mut(&object) {
                 owners.remove(application);
                 if owners.is_empty() {
@@ -236,7 +254,7 @@ impl Index {
                 }
             }
         }
-        left
+        (left, cares)
     }
 
     /// Nothing is watched for an application any more. Returns what was.
@@ -259,154 +277,4 @@ fn is_in(object: &ObjectKey, Scope { gvk, namespace, .. }: &Scope) -> bool {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-mod tests {
-    use std::collections::VecDeque;
-
-    use proptest::{prop_assert, prop_assert_eq, proptest};
-    use serde_json::json;
-    use tidegate_model::Object;
-
-    use super::*;
-
-    /// However objects come and go, a namespace has those owners that its objects have.
-    #[test]
-    fn a_namespace_has_the_owners_of_its_objects() {
-        let app = |name: usize| AppKey { namespace: "argocd".to_owned(), name: format!("app-{name}") };
-        let object = |number: usize| {
-            let cared = Cared { gvk: Gvk::new("", "v1", "ConfigMap"), state: State::Unknown };
-            (ObjectKey::new("", "ConfigMap", format!("ns-{}", number % 3), format!("map-{number}")), cared)
-        };
-        let (mut index, mut counted) = (Index::default(), 0_usize);
-        for step in 0..60_usize {
-            let name = app(step.wrapping_mul(7) % 5);
-            index.forget(&name);
-            if step % 4 != 3 {
-                let objects: BTreeMap<_, _> = (step % 6..step % 11).map(object).collect();
-                index.add(&name, &objects);
-                index.applications.insert(name, Cares::of(objects, 0));
-            }
-            let mut expected: BTreeMap<String, BTreeMap<AppKey, usize>> = BTreeMap::new();
-            for (object, owner) in
-                index.owners.iter().flat_map(|(object, all)| all.iter().map(move |one| (object, one)))
-            {
-                let count =
-                    expected.entry(object.namespace.clone()).or_default().entry(owner.clone()).or_default();
-                *count = count.saturating_add(1);
-            }
-            assert_eq!(index.namespaces, expected, "after step {step}");
-            counted = counted.saturating_add(usize::from(expected.len() > 1));
-        }
-        assert!(counted > 10, "{counted} steps with objects in several namespaces");
-        (0..5).for_each(|name| drop(index.forget(&app(name))));
-        assert!(index.namespaces.is_empty() && index.owners.is_empty());
-    }
-
-    /// One object, as its cluster has it, as that was told, and as it was read.
-    struct World {
-        index: Index,
-        version: usize,
-        /// Told of later, in order.
-        under_way: VecDeque<usize>,
-        /// A comparison that has begun at a moment, and what it has read.
-        comparing: Option<(u64, Option<usize>)>,
-        /// What the last one has read.
-        compared: usize,
-    }
-
-    /// In each fifth version it is not there.
-    fn live(version: usize) -> Option<Object> {
-        let text = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "map", "namespace": "default", "resourceVersion": version.to_string()},
-        });
-        (version % 5 != 0).then(|| Object::try_from(text).unwrap())
-    }
-
-    fn at(version: usize) -> State {
-        live(version).as_ref().map_or(State::Missing, State::of)
-    }
-
-    impl World {
-        fn new() -> Self {
-            let mut world = Self {
-                index: Index::default(),
-                version: 1,
-                under_way: VecDeque::new(),
-                comparing: None,
-                compared: 1,
-            };
-            let objects = world.objects(1);
-            world.index.add(&Self::app(), &objects);
-            world.index.applications.insert(Self::app(), Cares::of(objects, 0));
-            world
-        }
-
-        fn app() -> AppKey {
-            AppKey { namespace: "argocd".to_owned(), name: "app".to_owned() }
-        }
-
-        fn objects(&self, version: usize) -> BTreeMap<ObjectKey, Cared> {
-            let cared = Cared { gvk: Gvk::new("", "v1", "ConfigMap"), state: at(version) };
-            BTreeMap::from([(ObjectKey::new("", "ConfigMap", "default", "map"), cared)])
-        }
-
-        fn cares(&mut self) -> &mut Cares {
-            self.index.applications.get_mut(&Self::app()).unwrap()
-        }
-
-        fn step(&mut self, step: u8) {
-            match (step, self.comparing) {
-                (0, _) => {
-                    self.version = self.version.wrapping_add(1);
-                    self.under_way.push_back(self.version);
-                }
-                (1, _) => {
-                    let Some(told) = self.under_way.pop_front() else { return };
-                    let (object, _) = self.objects(0).pop_first().unwrap();
-                    self.index.changed(&object, &at(told));
-                }
-                (2, _) => {
-                    let owners = BTreeSet::from([Self::app()]);
-                    self.index.note(&owners);
-                }
-                // The watch has ended: what it would have told is seen by the list that another one begins with.
-                (3, _) => {
-                    self.under_way.clear();
-                    let scope = Scope::all(Gvk::new("", "v1", "ConfigMap"));
-                    self.index.listed(&scope, live(self.version).as_slice());
-                }
-                (_, None) => self.comparing = Some((self.cares().told, None)),
-                (_, Some((since, None))) => self.comparing = Some((since, Some(self.version))),
-                (_, Some((since, Some(read)))) => {
-                    let objects = self.objects(read);
-                    self.cares().is_read(objects, since);
-                    (self.comparing, self.compared) = (None, read);
-                }
-            }
-        }
-    }
-
-    proptest! {
-        /// Whenever changes, news of them and comparisons happen: whoever has no news has compared what there is, as far as that was
-        /// told, and a comparison of what rests is the last one.
-        #[test]
-        fn what_was_not_read_is_news_and_what_was_is_none(steps in proptest::collection::vec(0_u8..7, 1..80)) {
-            let mut world = World::new();
-            for step in steps {
-                world.step(step);
-                if world.under_way.is_empty() && world.comparing.is_none() && !world.cares().has_news() {
-                    prop_assert_eq!(at(world.compared), at(world.version));
-                }
-            }
-            // It rests. What was told, and what will be, is in what is read now.
-            while world.comparing.is_some() {
-                world.step(4);
-            }
-            (0..3).for_each(|_| world.step(4));
-            while !world.under_way.is_empty() {
-                world.step(1);
-            }
-            prop_assert!(world.compared == world.version && !world.cares().has_news());
-        }
-    }
-}
+mod tests;

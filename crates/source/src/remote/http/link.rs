@@ -261,8 +261,7 @@ impl Link {
 
     /// Another server than the one that is meant has refused.
     fn judge_elsewhere(&self, said: &str, at: &Uri, secret: &str) -> Problem {
-        let (there, meant) =
-            (at.authority().map_or("", Authority::as_str), self.meant.host().unwrap_or_default());
+        let [there, meant] = [at, &self.meant].map(|one| one.authority().map_or("", Authority::as_str));
         Problem::new(format!(
             "{said}: {meant} has sent us on to {there}, which is not shown the credentials of Secret {secret}"
         ))
