@@ -59,7 +59,7 @@ fn live(version: usize) -> Option<Object> {
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "map", "namespace": "default", "resourceVersion": version.to_string()},
     });
-    (version % 2 != 0).then(|| Object::try_from(text).unwrap())
+    (!version.is_multiple_of(2)).then(|| Object::try_from(text).unwrap())
 }
 
 fn at(version: usize) -> State {
