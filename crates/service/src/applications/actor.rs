@@ -106,6 +106,8 @@ pub(crate) struct AppState {
     preparing: bool,
     /// What its branch meant when its operation was prepared, which waits since then for those it depends on.
     found: Option<Vec<String>>,
+    /// Whom it waits for and has had looked at for that, and with which commits.
+    looked_at: Option<(AppKey, Vec<String>)>,
     /// What progressive syncs want of it.
     runs: Runs,
     carried: Option<OperationId>,
@@ -164,6 +166,7 @@ impl Actor for ApplicationActor {
             ended: 0,
             preparing: false,
             found: None,
+            looked_at: None,
             runs: Runs::default(),
             carried: None,
             superseding: Superseding::default(),

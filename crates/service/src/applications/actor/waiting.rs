@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use tidegate_application::dependencies::{self, in_words, why_not};
 use tidegate_application::operation;
+use tidegate_application::refresh::Level;
 use tidegate_model::Timestamp;
 
 use super::AppState;
@@ -43,7 +44,7 @@ impl AppState {
         self.say(DEPENDENCY_ERROR, found.as_slice(), now);
         self.wait_for_nobody();
         let Some(asked) = self.application.operation.as_ref().filter(|asked| self.may_be_held(asked)) else {
-            self.found = None;
+            (self.found, self.looked_at) = (None, None);
             return false;
         };
         if self.preparing {
@@ -55,17 +56,35 @@ impl AppState {
                 self.shared.turns.awaited(&self.application).or_else(needed)
             }
             None => cycle
+                .clone()
                 .map(|cycle| format!("the cycle of its dependencies to be broken: {cycle}"))
                 .or_else(|| self.not_ready()),
         });
+        let may_be_behind = cycle.is_none() && operation::cascade(asked).is_none();
         // What is planned for it counts when it could begin.
         let Some(why) = why.or_else(|| self.unapproved(now)) else { return false };
         operation::wait(&mut self.application, format!("waiting for {why}"), now);
+        if may_be_behind {
+            self.have_looked_at();
+        }
         true
     }
 
+    /// Has the one compared that it waits for, once for each commit: a push that is not about the files of that one is not told
+    /// to it.
+    fn have_looked_at(&mut self) {
+        let deploys = dependencies::deploys(&self.application, self.found.as_deref());
+        let Some((awaited, _)) = self.first_not_ready(&deploys) else { return };
+        let looked_at = Some((awaited.clone(), deploys));
+        if self.looked_at != looked_at {
+            self.looked_at = looked_at;
+            let compare = SupervisorMessage::Compare { key: awaited, level: Level::Latest };
+            drop(self.supervisor.send_message(compare));
+        }
+    }
+
     /// The cycle of dependencies that it is part of.
-    fn cycle(&self) -> Option<String> {
+    pub(super) fn cycle(&self) -> Option<String> {
         let board = &self.shared.board;
         let depend = |one: &dependencies::Name| match key(one) {
             own if own == self.key => dependencies::of(&self.application),
@@ -78,10 +97,15 @@ impl AppState {
     /// The first that it depends on and that is not there yet, and why.
     pub(super) fn not_ready(&self) -> Option<String> {
         let deploys = dependencies::deploys(&self.application, self.found.as_deref());
+        self.first_not_ready(&deploys).map(|(_, why)| why)
+    }
+
+    fn first_not_ready(&self, deploys: &[String]) -> Option<(AppKey, String)> {
         let mut wanted = dependencies::of(&self.application).into_iter();
         wanted.find_map(|one| {
             let found = self.shared.board.get(&key(&one));
-            why_not(found.as_deref(), &self.application, &deploys).map(|why| format!("{one}: {why}"))
+            let why = why_not(found.as_deref(), &self.application, deploys)?;
+            Some((key(&one), format!("{one}: {why}")))
         })
     }
 

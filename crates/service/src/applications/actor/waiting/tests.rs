@@ -1,8 +1,11 @@
 //! An application gets no commit before those it depends on have it, also one that nobody knew when it was asked for.
 
 use tidegate_application::dependencies::DEPENDS_ON;
-use tidegate_model::argo::{Application, SyncStatusCode};
+use tidegate_application::refresh::Level;
+use tidegate_model::argo::{Application, Automated, SyncPolicy, SyncStatusCode};
 
+use crate::applications::messages::SupervisorMessage;
+use crate::applications::store::AppKey;
 use crate::applications::testing::{Served, application, manifests};
 
 fn revision(app: &Application) -> String {
@@ -61,5 +64,26 @@ async fn whoever_asks_what_a_sync_would_change_does_not_keep_a_commit_from_other
     let commit = served.commit("web", &manifests("web", "2", "20ms"));
     served.serving().diff("web", None).await.unwrap();
     served.until("database", |now, _| (revision(now) == commit).then_some(())).await;
+    served.end().await;
+}
+
+/// As after a push that names only files of the one that waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_it_waits_for_are_looked_at_though_the_commit_is_none_of_theirs() {
+    let mut served = synced().await;
+    let mut automated = application("web");
+    automated.metadata.annotations.insert(DEPENDS_ON.to_owned(), "database".to_owned());
+    automated.spec.sync_policy =
+        Some(SyncPolicy { automated: Some(Automated::default()), ..SyncPolicy::default() });
+    served.write(&automated);
+    served.until("web", |now, _| (now.spec == automated.spec).then_some(())).await;
+    let commit = served.commit("web", &manifests("web", "2", "20ms"));
+    served.shared().manifests.look(None).await;
+    served.send(SupervisorMessage::Compare { key: AppKey::named("web"), level: Level::Latest });
+    let deployed = |now: &Application| {
+        let last = now.status.history.last().map(|last| last.revision.clone());
+        (now.operation.is_none() && last.as_deref() == Some(commit.as_str())).then_some(())
+    };
+    served.until("web", |now, _| deployed(now)).await;
     served.end().await;
 }
