@@ -87,6 +87,9 @@ fn a_cycle_is_named_by_each_that_is_in_it() {
         message(app) == "waiting for the cycle of its dependencies to be broken: backend → frontend → backend"
     });
     assert_eq!(fleet.made("Deployment", "frontend"), Vec::<u64>::new());
+    let refused = fleet.bench.run(&["app", "sync", "backend"]);
+    assert_ne!(refused.code(), 0);
+    assert!(refused.err.contains("backend → frontend → backend"), "{refused:?}");
     fleet.replace("backend.yaml", "argocd/frontend", "");
     fleet.wait(&["frontend", "backend"]);
     assert_eq!(fleet.get("frontend")["status"].get("conditions"), None);

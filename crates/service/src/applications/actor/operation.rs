@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tidegate_application::approval;
+use tidegate_application::dependencies::DEPENDS_ON;
 use tidegate_application::operation::{self, ID_REMARK, Progress};
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
@@ -77,6 +78,12 @@ impl AppState {
         }
         if self.application.is_deleting() {
             return Err(format!("application {} is deleting", self.key));
+        }
+        if let Some(cycle) = self.cycle() {
+            return Err(format!(
+                "application {} cannot be synced: {DEPENDS_ON} makes a cycle: {cycle}; take one of these away",
+                self.key
+            ));
         }
         if self.application.operation.is_some() && policy == IfTaken::Refuse {
             return Err(Busy::InProgress(self.key.to_string()).to_string());
