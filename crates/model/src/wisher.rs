@@ -49,6 +49,11 @@ impl<'a> Wisher<'a> {
         if reason.is_empty() { by } else { format!("{by}{BECAUSE}{reason}") }
     }
 
+    /// Why, where that was said.
+    pub fn why(self) -> Option<String> {
+        Some(self.reason.to_owned()).filter(|reason| !reason.is_empty())
+    }
+
     /// What they do, in words: `ann ends it: it is withdrawn`.
     pub fn does(self, what: &str) -> String {
         let Self { by, reason } = self;

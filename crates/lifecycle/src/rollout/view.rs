@@ -160,7 +160,7 @@ pub fn view(state: &State) -> Option<RolloutView> {
         set: rollout.set.clone(),
         targets: rollout.targets,
         by: asker.by.to_owned(),
-        reason: Some(asker.reason.to_owned()).filter(|reason| !reason.is_empty()),
+        reason: asker.why(),
         stage: state.name(),
         step: rollout.current_step().map(number),
         end: outcome.map(|outcome| outcome.end),

@@ -95,7 +95,7 @@ pub fn view(state: &State) -> Option<TeardownView> {
     Some(TeardownView {
         set: teardown.set.clone(),
         by: asker.by.to_owned(),
-        reason: Some(asker.reason.to_owned()).filter(|reason| !reason.is_empty()),
+        reason: asker.why(),
         stage: state.name(),
         step: teardown
             .current_step()

@@ -31,6 +31,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use self::approving::Approving;
 pub(crate) use self::comparing::With;
+pub(crate) use self::keeping::forget as forget_unwritten;
 use self::keeping::{Overwritten, Unkept};
 use self::running::Runs;
 pub(crate) use self::running::end_in_engine;
@@ -61,8 +62,6 @@ impl Drop for Alarm {
         self.0.abort();
     }
 }
-
-pub(crate) use self::keeping::forget as forget_unwritten;
 
 pub(crate) struct ApplicationActor;
 

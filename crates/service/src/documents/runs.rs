@@ -161,8 +161,8 @@ fn word(text: String) -> Option<String> {
 
 /// Who has asked, and why, of what the log has as one text.
 fn asker(recorded: &str) -> (Option<String>, Option<String>) {
-    let Wisher { by, reason } = Wisher::read(recorded);
-    (word(by.to_owned()), word(reason.to_owned()))
+    let asker = Wisher::read(recorded);
+    (word(asker.by.to_owned()), asker.why())
 }
 
 impl RunLine {
@@ -221,6 +221,16 @@ impl RunLine {
         }
     }
 
+    /// With who asked, and why, as the record has it, where the line does not say.
+    fn or_asked_by(self, recorded: Option<(&String, &Option<String>)>) -> Self {
+        match recorded {
+            Some((by, reason)) if self.by.is_none() => {
+                Self { by: Some(by.clone()), reason: reason.clone(), ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// How many of its Applications are done: `11 of 12`, and where some were skipped `11 of 12, 1 skipped`.
     pub fn progress(&self) -> String {
         self.counted("")
@@ -245,12 +255,7 @@ impl Run {
     ) -> Self {
         let told = rollout::documents(first, facts);
         let rollout = progressive::view(state);
-        let line = match &rollout {
-            Some(view) if line.by.is_none() => {
-                RunLine { by: Some(view.by.clone()), reason: view.reason.clone(), ..line }
-            }
-            _ => line,
-        };
+        let line = line.or_asked_by(rollout.as_ref().map(|view| (&view.by, &view.reason)));
         let run = RunDocument {
             explanation: (!state.is_finished()).then(|| progressive::explain(state, now)),
             decisions: decisions(&told),
@@ -273,12 +278,7 @@ impl Run {
         let order = state.teardown().map(|teardown| teardown.order.clone()).unwrap_or_default();
         let told = deletion::documents(first, facts, &order);
         let deletion = teardown::view(state);
-        let line = match &deletion {
-            Some(view) if line.by.is_none() => {
-                RunLine { by: Some(view.by.clone()), reason: view.reason.clone(), ..line }
-            }
-            _ => line,
-        };
+        let line = line.or_asked_by(deletion.as_ref().map(|view| (&view.by, &view.reason)));
         let run = RunDocument {
             explanation: (!state.is_finished()).then(|| teardown::explain(state, now)),
             decisions: decisions(&told),

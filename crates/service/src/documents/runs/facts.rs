@@ -78,11 +78,11 @@ impl Told {
 
     /// That it has begun, of so many; who has asked for it, and why, is one text in the log.
     pub fn begun(by: &str, what: &str) -> Self {
-        let Wisher { by, reason } = Wisher::read(by);
-        let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+        let asker = Wisher::read(by);
+        let (by, reason) = (asker.by, asker.why());
+        let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         let mut told = Self::new(BEGUN, format!("begun by {by}{why}: {what}"));
-        told.fact.by = Some(by.to_owned());
-        told.fact.reason = super::word(reason.to_owned());
+        (told.fact.by, told.fact.reason) = (Some(by.to_owned()), reason);
         told
     }
 
