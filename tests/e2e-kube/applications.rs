@@ -149,7 +149,11 @@ pub async fn a_killed_service_goes_on_from_what_the_resource_says() {
     let site = site().await;
     create(&site).await;
     let serving = serve(&site);
-    until(&site, |app| app["status"]["operationState"]["phase"] == "Running").await;
+    until(&site, |app| {
+        let state = &app["status"]["operationState"];
+        state["phase"] == "Running" && !state["syncResult"]["resources"].is_null()
+    })
+    .await;
     serving.signal("KILL");
     serving.finish();
     let serving = serve(&site);

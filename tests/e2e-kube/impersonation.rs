@@ -105,7 +105,12 @@ pub async fn operations_write_as_the_service_account_of_their_project() {
     let app = format!("{}/shop", path(&site));
     let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
     observer.patch(&app, &refresh).await.unwrap();
-    until(&site, |app| app["status"]["operationState"]["phase"] == "Running").await;
+    // It has written something: before that it has not begun, and acts as whoever is said then.
+    let has_begun = |app: &Value| {
+        let state = &app["status"]["operationState"];
+        state["phase"] == "Running" && !state["syncResult"]["resources"].is_null()
+    };
+    until(&site, has_begun).await;
     serving.signal("KILL");
     serving.finish();
     let settings = site.object("/api/v1", "configmaps", "settings").await.unwrap();

@@ -93,7 +93,7 @@ impl<'a> Thirty<'a> {
 
     fn commit(&mut self) {
         let ran = self.bench.run(&["example", "commit", "root/repo"]).expect_code(0);
-        let commit = ran.err.trim().strip_prefix("note: committed ").expect("each changes something");
+        let (_, commit) = ran.err.trim().rsplit_once("committed ").expect("each changes something");
         self.commits.push(commit.to_owned());
     }
 

@@ -50,6 +50,8 @@ const OWN_REMARKS: [&str; 9] = [
 pub(crate) const AUTOMATED: &str = SyncRequest::AUTOMATED;
 /// What is between the revisions of several sources, as the log has them.
 pub(crate) const BETWEEN: &str = ",";
+/// What the status says of an operation that nothing keeps from beginning.
+pub const BEGINS: &str = "about to begin";
 /// How many syncs are remembered, where the application does not say.
 const HISTORY: i64 = 10;
 
@@ -390,6 +392,22 @@ pub fn has_begun(application: &Application) -> bool {
     match (asked, state.and_then(|state| id(&state.operation))) {
         (Some(asked), told) => told == Some(asked),
         (None, told) => told.is_some(),
+    }
+}
+
+/// Says of the operation that is asked for, and was not begun yet, that nothing keeps it from that: the status is about no earlier
+/// operation any more, and about nothing that is not waited for any more.
+pub fn is_about_to_begin(application: &mut Application, now: Timestamp) {
+    let Some(asked) = &application.operation else { return };
+    let last = application.status.operation_state.as_ref().filter(|last| last.finished_at.is_none());
+    let is_told = match last {
+        Some(last) if last.operation == *asked => last.message == BEGINS,
+        // How it goes on is told from its beginning on.
+        Some(last) => id(asked).is_some() && id(&last.operation) == id(asked),
+        None => false,
+    };
+    if !is_told {
+        wait(application, BEGINS.to_owned(), now);
     }
 }
 

@@ -568,6 +568,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
         finished_at: summary.finished_at,
         retry_count: 0,
         paused_by: None,
+        terminated_by: None,
         waves: Vec::new(),
         resources: Vec::new(),
         hook_logs: Vec::new(),

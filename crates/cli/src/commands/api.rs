@@ -18,13 +18,14 @@ const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8480)
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Begins to listen, where that is asked for. Applications of a folder are those of a person, who is shown them without
-/// having to ask: at an address that lets in nobody else.
+/// having to ask: at an address that lets in nobody else. With it comes what is told of that once it is sure that this process
+/// serves.
 pub async fn listen(
     args: &ApiArgs,
     is_folder: bool,
     site: &Arc<Site>,
     printer: &Printer,
-) -> Result<Option<Server>, CliError> {
+) -> Result<Option<(Server, String)>, CliError> {
     let listen = match args.listen {
         Some(Listen::At(listen)) => listen,
         None if is_folder => return listen_for_owner(site, printer).await,
@@ -49,14 +50,14 @@ pub async fn listen(
         (false, None) => "those on this machine, who may look".to_owned(),
     };
     let address = server.address();
-    printer.note(&format!(
+    let said = format!(
         "the API is at {scheme}://{address} for {who}; the page that shows it is at {scheme}://{address}/"
-    ));
-    Ok(Some(server))
+    );
+    Ok(Some((server, said)))
 }
 
 /// A page that nobody has asked for keeps nothing from being served.
-async fn listen_for_owner(site: &Arc<Site>, printer: &Printer) -> Result<Option<Server>, CliError> {
+async fn listen_for_owner(site: &Arc<Site>, printer: &Printer) -> Result<Option<(Server, String)>, CliError> {
     let settings = |listen| Settings { owner: Some(user::user()), ..Settings::new(listen) };
     let server = match Server::listen(&settings(USUAL), site).await {
         // Another service may be there.
@@ -72,10 +73,10 @@ async fn listen_for_owner(site: &Arc<Site>, printer: &Printer) -> Result<Option<
         Err(error) => return Err(refused(error)),
     };
     let (address, token) = (server.address(), server.token().unwrap_or_default());
-    printer.note(&format!(
+    let said = format!(
         "the page is at http://{address}/#token={token} (whoever has this address may do everything: keep it to yourself)"
-    ));
-    Ok(Some(server))
+    );
+    Ok(Some((server, said)))
 }
 
 /// The address of a page that its owner opens with a token, again: on a terminal the line before has scrolled away by the time

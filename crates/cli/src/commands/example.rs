@@ -13,6 +13,7 @@ use crate::output::Printer;
 
 /// The folder of the example that is a Git repository.
 const REPOSITORY: &str = "repo";
+const GIT: &str = ".git";
 const FIRST_MESSAGE: &str = "Deploy the fleet";
 
 /// The files of the example, by their places in its folder.
@@ -45,7 +46,14 @@ pub fn run(command: &ExampleCommand, printer: &Printer) -> Result<Ended, CliErro
     match command {
         ExampleCommand::Fleet { folder } => fleet(folder, printer),
         ExampleCommand::Commit { folder, message } => {
+            let is_new = !folder.join(GIT).exists();
             match commit(folder, message)? {
+                Some(commit) if is_new => {
+                    printer.note(&format!(
+                        "made a Git repository of {} and committed {commit}",
+                        folder.display()
+                    ));
+                }
                 Some(commit) => printer.note(&format!("committed {commit}")),
                 None => printer.note("nothing has changed since the last commit"),
             }
@@ -80,7 +88,7 @@ pub fn complete(folder: &Path, printer: &Printer) -> Result<(), CliError> {
     let repository = folder.join(REPOSITORY);
     let mut deployed =
         FLEET.iter().map(|(name, _)| Path::new(name)).filter(|name| name.starts_with(REPOSITORY));
-    if repository.join(".git").exists() || !deployed.all(|name| folder.join(name).is_file()) {
+    if repository.join(GIT).exists() || !deployed.all(|name| folder.join(name).is_file()) {
         return Ok(());
     }
     commit(&repository, FIRST_MESSAGE)?;

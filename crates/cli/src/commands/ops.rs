@@ -93,8 +93,13 @@ async fn list(args: &ListArgs, printer: &Printer) -> Result<Ended, CliError> {
     documents.drain(..documents.len().saturating_sub(limit));
     match args.output {
         Format::Text if documents.is_empty() => {
+            let of = args.app.iter().map(|app| format!(" of {app}")).collect::<String>();
             let like_that = if listed.is_empty() { "" } else { " like that" };
-            printer.note(&format!("no operations{like_that} in {}", state_dir.path().display()));
+            let others = match &args.app {
+                Some(_) => format!("; `tidegate ops list{}` shows those of all", state_dir.hint()),
+                None => String::new(),
+            };
+            printer.note(&format!("no operations{of}{like_that} in {}{others}", state_dir.path().display()));
         }
         Format::Text => {
             printer.out(&operation::list(&documents, now, printer.width()))?;

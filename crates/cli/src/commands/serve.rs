@@ -50,7 +50,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     }
     let (targets, collector) = (api::targets(&args.api)?, api::collector(&args.api, printer)?);
     let site = Arc::new(Site::default());
-    let api = api::listen(&args.api, args.apps.is_some(), &site, printer).await?;
+    let (api, address) = api::listen(&args.api, args.apps.is_some(), &site, printer).await?.unzip();
     let secrets = args.apps.is_none().then(|| args.secrets_namespace.clone());
     let sourcing = Sourcing {
         files,
@@ -67,6 +67,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let mut signals = Signals::listen()?;
     state_dir.create(printer)?;
     let log = log::lock(&state_dir, printer).await?;
+    address.iter().for_each(|address| printer.note(address));
     let (destination, namespace) = (chosen.destination(), chosen.namespace(None));
     let cluster: Arc<dyn Cluster> = match chosen {
         Chosen::Simulated => {

@@ -185,6 +185,9 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
     if let Some(by) = &operation.paused_by {
         field("paused by", Style::Warn, by.clone());
     }
+    if let Some(by) = &operation.terminated_by {
+        field("ended by", Style::Warn, one_line(by));
+    }
     if let Some(rules) = &operation.health_rules {
         field("health by", Style::Plain, health_rules(rules));
     }

@@ -7,6 +7,7 @@ use tidegate_model::{
     ResourceResult, Severity, TakenPlan, Task, Timestamp, Warning, Wisher,
 };
 
+use super::messages::TERMINATED;
 use super::state::{
     Claim, Header, HookLog, JudgedBy, Operation, Outcome, Progress, Stage, State, WaveStep, no_claim,
 };
@@ -40,6 +41,9 @@ pub struct OperationView {
     pub retry_count: u32,
     /// Who holds it, if somebody does.
     pub paused_by: Option<String>,
+    /// Who has ended it before its end, and why, where somebody has; while it is planned that is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminated_by: Option<String>,
     /// What becomes of the objects of the application, where it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Cascade>,
@@ -209,6 +213,7 @@ pub fn view(state: &State) -> Option<OperationView> {
         finished_at: operation.and_then(|operation| operation.outcome.as_ref()).map(|outcome| outcome.at),
         retry_count: operation.map_or(0, Operation::retry_count),
         paused_by: header.paused.as_ref().map(|pause| pause.by.clone()),
+        terminated_by: operation.and_then(terminated_by),
         waves: operation.map(waves).unwrap_or_default(),
         resources: operation.map(resources).unwrap_or_default(),
         hook_logs: operation.map(hook_logs).unwrap_or_default(),
@@ -216,6 +221,13 @@ pub fn view(state: &State) -> Option<OperationView> {
         claim: claim(header, operation.and_then(|operation| operation.outcome.as_ref())),
         health_rules: header.health_rules.as_deref().map(Into::into),
     })
+}
+
+/// Only people: what else ends an operation is in its message.
+fn terminated_by(operation: &Operation) -> Option<String> {
+    let termination = operation.termination.as_ref().filter(|one| one.message == TERMINATED)?;
+    let Wisher { by, reason } = Wisher::read(&termination.by);
+    Some(if reason.is_empty() { by.to_owned() } else { format!("{by}: {reason}") })
 }
 
 fn warnings(header: &Header, operation: Option<&Operation>) -> Vec<Warning> {

@@ -228,7 +228,12 @@ impl AppState {
                 let answer = self.asked(myself, *asked, plan).await;
                 drop(reply.send(answer));
             }
-            AppMessage::Approve { hash, given, reply } => drop(reply.send(self.approve(hash, given).await)),
+            AppMessage::Approve { hash, given, reply } => {
+                let answer = self.approve(hash, given).await;
+                // Whoever is told that finds what was approved waiting no more.
+                self.step(myself).await;
+                return drop(reply.send(answer));
+            }
             AppMessage::Doubt => self.doubt_plan(),
             AppMessage::Looked { about, looked } => self.looked(&about, looked),
             AppMessage::Rollback { id, prune, asker: (by, reason), reply } => {
@@ -364,6 +369,9 @@ impl AppState {
         }
         let superseding = self.compare_with_newer(now);
         let is_held = self.hold(now);
+        if !is_held {
+            self.tell_begin(now);
+        }
         self.look_at_plan(myself, now);
         let is_kept = self.keep(myself).await.is_ok();
         if is_kept {

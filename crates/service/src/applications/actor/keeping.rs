@@ -89,9 +89,11 @@ pub(super) struct ToEnd(Option<OperationId>);
 pub(super) fn to_end(application: &Application) -> Option<ToEnd> {
     let asked = operation::id(application.operation.as_ref()?);
     let state = application.status.operation_state.as_ref()?;
+    // What is said before it begins is said before it has its id.
+    let told = operation::id(&state.operation);
     let is_to_end = state.phase == OperationPhase::Terminating
         && state.finished_at.is_none()
-        && operation::id(&state.operation) == asked;
+        && (told.is_none() || told == asked);
     is_to_end.then_some(ToEnd(asked))
 }
 

@@ -11,7 +11,7 @@ use tidegate_application::refresh::{self, Level};
 use tidegate_application::running;
 use tidegate_application::superseding::{self, Busy, NOT_TAKEN};
 use tidegate_model::argo::OperationRequest;
-use tidegate_model::{IfTaken, OperationId};
+use tidegate_model::{IfTaken, OperationId, Timestamp};
 
 use super::AppState;
 use crate::applications::announce_refusal;
@@ -27,15 +27,16 @@ impl AppState {
         asked: OperationRequest,
         plan: Option<ByPlan>,
     ) -> Result<(), String> {
-        let before = self.application.operation.clone();
+        let before = (self.application.operation.clone(), self.application.status.operation_state.clone());
         let answer = self.sync(asked, plan);
         if answer.is_ok() {
             self.recall_plan().await;
+            self.tell_begin(self.now());
         }
         let kept = self.keep(myself).await;
         if answer.is_ok() && kept.is_err() {
             // Whoever is told that nothing was begun may ask again.
-            self.application.operation = before;
+            (self.application.operation, self.application.status.operation_state) = before;
         }
         answer.and(kept)
     }
@@ -154,6 +155,14 @@ impl AppState {
             self.say(NOT_TAKEN, &[], now);
             // What it has done is to be seen, and never before it ended.
             self.ask(if automated { Level::Latest } else { Level::Forced });
+        }
+    }
+
+    /// Says of an operation that has no id yet, and waits for nothing, that it is about to begin: or the status would be about the
+    /// one before, until this one is far enough to tell of itself.
+    pub(super) fn tell_begin(&mut self, now: Timestamp) {
+        if self.application.operation.as_ref().is_some_and(|asked| operation::id(asked).is_none()) {
+            operation::is_about_to_begin(&mut self.application, now);
         }
     }
 

@@ -131,6 +131,7 @@ fn terms(record: &Record) -> Markup {
         ("Took", said(ended.map(|at| format_duration(at.since(operation.started_at))))),
         ("Attempts", if kept.is_some() { String::new() } else { attempts }),
         ("Held by", said(operation.paused_by.clone())),
+        ("Ended by", said(operation.terminated_by.clone())),
         ("Health rules", said(rules.map(|rules| rules.digest.clone()))),
     ])
 }

@@ -164,6 +164,7 @@ fn record(word: &str) -> Record {
         finished_at: Some(at(76)),
         retry_count: 1,
         paused_by: Some(text()),
+        terminated_by: Some(text()),
         deletion: None,
         waves: vec![WaveView {
             phase: Phase::Sync,

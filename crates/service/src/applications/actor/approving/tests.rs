@@ -113,6 +113,10 @@ async fn a_sync_waits_with_its_plan_and_writes_nothing_until_that_is_approved() 
     assert_eq!(waits(&served, "").await, hash);
     assert_untouched(&served);
     approve(&served, short, "ann").await.unwrap();
+    // Whoever looks now finds that it waits no more.
+    let now = served.shared().board.get(&key("web")).unwrap();
+    let message = now.status.operation_state.as_ref().unwrap().message.clone();
+    assert!(said(&now).is_empty() && !message.contains("an approval"), "{message}");
     assert_eq!(ended(&served).await.0, OperationPhase::Succeeded);
     let made = served.made("ConfigMap");
     assert_eq!((made.len(), served.made("Job").len()), (1, 1));

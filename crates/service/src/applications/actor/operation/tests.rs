@@ -1,11 +1,12 @@
 //! Operations that are not carried out, and what is told of that.
 
 use serde_json::json;
+use tidegate_application::operation;
 use tidegate_application::refresh::{Level, MANAGED_LABEL, SKIP_ANNOTATION};
 use tidegate_model::OperationPhase;
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
 
-use crate::applications::testing::{Served, application, manifests};
+use crate::applications::testing::{Served, application, key, manifests};
 
 fn sync(options: &[&str]) -> OperationRequest {
     let sync_options = options.iter().map(|option| (*option).to_owned()).collect();
@@ -50,6 +51,27 @@ async fn an_operation_of_an_application_that_is_left_alone_waits_until_it_is_not
     let (phase, message) = served.until("web", |now, _| ended(now)).await;
     assert_eq!(phase, OperationPhase::Succeeded, "{message}");
     assert_eq!(served.operations().await.len(), 1);
+    served.end().await;
+}
+
+/// Whoever asks for a sync, and looks right after that, is not shown the one before. Nor is whoever reads what is kept, after a
+/// kill too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_for_is_what_is_shown_from_then_on() {
+    let mut served = Served::new(&[("web", &manifests("web", "1", "20ms"))]).await;
+    served.sync("web").await;
+    let of = |app: &Application| {
+        let state = app.status.operation_state.clone().unwrap();
+        operation::id(&state.operation)
+    };
+    let first = served.until("web", |now, _| ended(now).map(|_| of(now))).await;
+    assert!(first.is_some());
+    served.serving().sync("web", sync(&[])).await.unwrap();
+    let shown = served.shared().board.get(&key("web")).unwrap();
+    assert_ne!(of(&shown), first, "{:?}", shown.status.operation_state);
+    assert_ne!(of(&served.kept("web")), first);
+    let next = |now: &Application| ended(now).map(|_| of(now)).filter(|next| *next != first);
+    served.until("web", |now, _| next(now)).await;
     served.end().await;
 }
 
