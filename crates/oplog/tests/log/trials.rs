@@ -18,7 +18,9 @@ use crate::files::copy;
 use crate::kit::prelude::*;
 use crate::kit::{self, Append, Disk, Fact, Kept, Log, State, append, finished, operation, passed};
 
-const TRIALS: u64 = 300;
+/// In the quick form of the suites, and with `TIDEGATE_LONG_TESTS=1`.
+const TRIALS: u64 = 60;
+const TRIALS_LONG: u64 = 300;
 /// No opening takes this long unless it hangs, on however slow a machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 const OPERATIONS: u128 = 6;
@@ -231,9 +233,11 @@ fn told(damage: &[Damage], id: StreamId) -> bool {
 #[test]
 fn whatever_is_damaged_is_reported_and_the_rest_goes_on() {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let is_long = env::var_os("TIDEGATE_LONG_TESTS").is_some_and(|value| value == "1");
+    let trials = if is_long { TRIALS_LONG } else { TRIALS };
     let seeds: Vec<u64> = match number("TIDEGATE_DAMAGE_SEED") {
         Some(seed) => vec![seed],
-        None => (0..number("TIDEGATE_DAMAGE_TRIALS").unwrap_or(TRIALS)).collect(),
+        None => (0..number("TIDEGATE_DAMAGE_TRIALS").unwrap_or(trials)).collect(),
     };
     let (done, progress) = mpsc::channel();
     let trials = std::thread::spawn(move || {

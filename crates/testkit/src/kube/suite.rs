@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use super::assets::{Assets, Inventory};
+use crate::effort;
 
 type Body = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
@@ -43,6 +44,9 @@ macro_rules! kube_tests {
 /// How many tests run at once unless `--test-threads` says otherwise: they wait for servers most of the time.
 const AT_ONCE: usize = 6;
 
+/// Why the tests of a version do not run that is here.
+const PUT_OFF: &str = "the quick form runs on the newest version here; TIDEGATE_LONG_TESTS=1 runs on all";
+
 /// A version of Kubernetes, and why its tests cannot run.
 struct Generation {
     minor: u32,
@@ -53,7 +57,8 @@ struct Generation {
 
 /// Runs tests, each on a runtime of its own, and named with the version it runs on: `1.36::waves::in_order`.
 /// Understands the arguments of `cargo test`. The tests of a version that is not here are reported as ignored, each by
-/// its name; those of a version that `TIDEGATE_REQUIRE_KUBE` requires as failed.
+/// its name; those of a version that `TIDEGATE_REQUIRE_KUBE` requires as failed. The quick form of the suites runs on the newest
+/// version, and on those that are required or that the filter names.
 pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
@@ -78,6 +83,19 @@ pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     };
     let minors: Vec<u32> = here.iter().map(Assets::minor).collect();
     let mut own: Vec<Generation> = required.absent(&minors, absent).into_iter().map(missing).collect();
+    let is_named =
+        |minor: u32| arguments.filter.as_deref().is_some_and(|one| one.starts_with(&prefix(minor)));
+    let is_due = |minor: u32| {
+        effort::is_long()
+            || arguments.list
+            || required.names(minor)
+            || is_named(minor)
+            || minors.last() == Some(&minor)
+    };
+    let (here, put_off): (Vec<Assets>, Vec<Assets>) = here.into_iter().partition(|one| is_due(one.minor()));
+    own.extend(
+        put_off.iter().map(|assets| Generation { absent: Some(PUT_OFF.to_owned()), ..present(assets) }),
+    );
     let others = match &here[..] {
         [] => &[],
         _ if arguments.list => {
@@ -96,6 +114,11 @@ pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
         succeeded &= !libtest_mimic::run(&arguments, trials.collect()).has_failed();
     }
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What the names of the tests on a version begin with.
+fn prefix(minor: u32) -> String {
+    format!("1.{minor}::")
 }
 
 fn no_binaries(minor: u32) -> String {
@@ -117,7 +140,7 @@ fn run_apart(assets: &Assets) -> bool {
 fn trials(generation: &Generation, tests: Vec<Test>) -> impl Iterator<Item = Trial> + use<'_> {
     let Generation { minor, absent, is_required } = generation;
     tests.into_iter().map(move |test| {
-        let name = format!("1.{minor}::{}", test.name);
+        let name = format!("{}{}", prefix(*minor), test.name);
         trial(Test { name, ..test }, absent.clone(), *is_required)
     })
 }
