@@ -47,7 +47,7 @@ pub(crate) struct Compared {
     pub outcome: Outcome,
     /// The objects it was about; nothing where it could not be made.
     pub objects: Option<BTreeMap<ObjectKey, Cared>>,
-    /// They were read after this moment.
+    /// They were read after this moment; nothing where none was read.
     pub since: Option<Mark>,
     /// Repositories whose names have moved.
     pub moved: Vec<Address>,
@@ -238,15 +238,16 @@ impl Comparison<'_> {
     ) -> Result<Arc<Found>, String> {
         let Self { shared, application, level, .. } = *self;
         let (destination, namespace) = (place.destination.clone(), place.namespace.clone());
+        // In this order: what is told between the two is news.
+        self.since = Some(shared.watching.now(&destination));
         let mark = shared.watching.mark(&AppKey::of(application), &destination);
-        self.since.clone_from(&mark);
         let request = operation::comparison(application, destination.clone(), namespace.clone());
-        let known = recorded::inventory(shared, &request).await;
+        let recorded = recorded::inventory(shared, &request).await;
         let made_for = shared.made_for(application, &namespace);
         let keys = shared.manifests.keys(sources, revisions, made_for.clone()).await?;
         self.same = self.deploying(revisions, &keys, &made_for).await;
         let asked = Asked { request: &request, known: None, manifests: &keys, user: &mandate.user };
-        let known = self.memory.known(known, level, &asked);
+        let known = self.memory.known(recorded.clone(), level, &asked);
         let asked = Asked { known: known.as_ref(), ..asked };
         if self.memory.may_hold(level, mark.as_ref())
             && let Some(found) = self.memory.found(&asked)
@@ -267,15 +268,21 @@ impl Comparison<'_> {
             };
             self.memory.search(&asked, &differences, extent);
         }
+        // With what was searched just now, as the next comparison will know it.
+        let known = self.memory.known(recorded, Level::Recent, &asked);
+        let asked = Asked { known: known.as_ref(), ..asked };
         // What the server would make of it could not be asked, perhaps only now: it is asked again.
         let is_guessed = |one: &ObjectDifference| one.estimate && one.task.options.take_over.is_some();
-        let mark = mark.filter(|_| !differences.iter().any(is_guessed));
+        let is_sure = !differences.iter().any(is_guessed);
         let refused = differences.iter().filter_map(refusal).collect();
         let now = SystemClock.now();
         let resources = differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
         let found = Found { findings, refused, ..Found::of(&made.targets, made.types, resources) };
         let found = Arc::new(found);
-        self.memory.keep(&asked, mark, &found, &shared.rules);
+        match is_sure {
+            true => self.memory.keep(&asked, mark, &found, &shared.rules),
+            false => self.memory.forget(),
+        }
         Ok(found)
     }
 

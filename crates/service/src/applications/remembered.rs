@@ -38,8 +38,8 @@ pub(crate) struct Memory {
 #[derive(Clone, Debug)]
 struct Last {
     at: Instant,
-    /// All that was told up to then is in it.
-    mark: Mark,
+    /// All that was told up to then is in it; nothing while that is not known.
+    mark: Option<Mark>,
     asked: Digest,
     found: Arc<Found>,
 }
@@ -209,8 +209,8 @@ impl Memory {
 
     /// Whether there may be something to go by.
     pub fn may_hold(&self, level: Level, mark: Option<&Mark>) -> bool {
-        let last = self.last.as_ref().filter(|last| Some(&last.mark) == mark && last.at.elapsed() < LASTS);
-        level <= Level::Latest && last.is_some()
+        let is_held = |last: &&Arc<Last>| last.mark.as_ref() == mark && last.at.elapsed() < LASTS;
+        level <= Level::Latest && mark.is_some() && self.last.as_ref().filter(is_held).is_some()
     }
 
     /// What the last comparison has found, if it was about the same and nothing has changed since; see also
@@ -220,7 +220,8 @@ impl Memory {
         (asked.digest()? == last.asked).then(|| Arc::clone(&last.found))
     }
 
-    /// Remembers what a comparison has found that began at a moment; nothing where that does not tell all.
+    /// Remembers what a comparison has found that began at a moment, which may not be known yet; nothing where that does not tell
+    /// all.
     pub fn keep(&mut self, asked: &Asked<'_>, mark: Option<Mark>, found: &Arc<Found>, rules: &HealthRules) {
         // A script may ask for the time.
         let is_timeless = |one: &Resource| rules.script(&one.status.group, &one.status.kind).is_none();
@@ -229,15 +230,15 @@ impl Memory {
             && found.refused.is_empty()
             && found.resources.iter().all(is_timeless);
         let asked = asked.digest();
-        self.last = mark.zip(asked).filter(|_| is_all).map(|(mark, asked)| {
-            Arc::new(Last { at: Instant::now(), mark, asked, found: Arc::clone(found) })
-        });
+        self.last = asked
+            .filter(|_| is_all)
+            .map(|asked| Arc::new(Last { at: Instant::now(), mark, asked, found: Arc::clone(found) }));
     }
 
     /// All that was told up to a moment is in what the last comparison has found.
     pub fn holds_up_to(&mut self, mark: Mark) {
         if let Some(last) = &mut self.last {
-            Arc::make_mut(last).mark = mark;
+            Arc::make_mut(last).mark = Some(mark);
         }
     }
 

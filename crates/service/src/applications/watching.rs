@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tidegate_cluster::{Cluster, ErrorKind, Followed, Pauses, Scope, follow};
-use tidegate_model::{Destination, Gvk, Object, ObjectKey};
+use tidegate_model::{Destination, Object, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -39,9 +39,11 @@ pub(crate) struct Mark {
     told: u64,
 }
 
-/// Which objects those are.
-fn kinds(objects: &BTreeMap<ObjectKey, Cared>) -> impl Iterator<Item = (&ObjectKey, &Gvk)> {
-    objects.iter().map(|(object, Cared { gvk, .. })| (object, gvk))
+impl Mark {
+    /// Whatever was told may be news after that.
+    pub fn before_all(destination: &Destination) -> Self {
+        Self { destination: destination.clone(), told: 0 }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,14 +70,15 @@ impl Watchings {
         application: &AppKey,
         place: Place,
         objects: BTreeMap<ObjectKey, Cared>,
-        since: Option<&Mark>,
+        since: &Mark,
     ) -> Option<Mark> {
         let Place { destination, cluster, .. } = place;
         let mut clusters = lock(&self.clusters);
         for (_, other) in clusters.iter().filter(|(one, _)| **one != destination) {
             other.forget(application);
         }
-        let since = since.filter(|mark| mark.destination == destination).map(|mark| mark.told);
+        // Elsewhere it was another moment.
+        let since = if since.destination == destination { since.told } else { 0 };
         let watching =
             clusters.entry(destination.clone()).or_insert_with(|| Watching::of(cluster, self.tell.clone()));
         watching.set(application, objects, since).map(|told| Mark { destination, told })
@@ -92,6 +95,12 @@ impl Watchings {
         let mut clusters = lock(&self.clusters);
         let begin = || Watching::of(Arc::clone(cluster), self.tell.clone());
         clusters.entry(destination.clone()).or_insert_with(begin).view()
+    }
+
+    /// The moment it is, whoever is told something.
+    pub fn now(&self, destination: &Destination) -> Mark {
+        let told = lock(&self.clusters).get(destination).map_or(0, Watching::now);
+        Mark { destination: destination.clone(), told }
     }
 
     /// The moment it is for an application; nothing while changes of its objects are not seen.
@@ -130,32 +139,21 @@ impl Watching {
 
     /// An application cares for these objects, whether they are there or not, and for no others. They were read after a moment.
     /// Returns the one up to which all that was told is in that, if all is.
-    pub fn set(
-        &self,
-        application: &AppKey,
-        objects: BTreeMap<ObjectKey, Cared>,
-        since: Option<u64>,
-    ) -> Option<u64> {
+    pub fn set(&self, application: &AppKey, objects: BTreeMap<ObjectKey, Cared>, since: u64) -> Option<u64> {
         let mut index = lock(&self.0.index);
-        if let Some(cares) = index.applications.get_mut(application)
-            && kinds(&cares.objects).eq(kinds(&objects))
-        {
-            let is_all = cares.is_read(objects, since.unwrap_or_default());
-            return since.and(is_all.then_some(cares.told));
-        }
-        let (left, before) = index.forget_all_but_news(application);
-        index.add(application, &objects);
-        index.clock = index.clock.saturating_add(1);
-        let cares = Cares::of(objects, index.clock);
-        let cares = match before {
-            Some(before) => cares.instead_of(before, since.unwrap_or_default()),
-            None => cares,
+        let objects = match index.read_again(application, objects, since) {
+            Ok(all_up_to) => return all_up_to,
+            Err(others) => others,
         };
-        index.applications.insert(application.clone(), cares);
+        let left = index.care_for(application, objects, since);
         Inner::watch_for(&self.0, &mut index, application);
         // Those that it still has were never without anybody.
         index.tidy(&left);
-        None
+        index.catch_up(application, since)
+    }
+
+    fn now(&self) -> u64 {
+        lock(&self.0.index).clock
     }
 
     fn has_news(&self, application: &AppKey) -> bool {
@@ -209,7 +207,7 @@ impl Inner {
         for scope in &scopes {
             let begin = || {
                 let task = Self::watch(this, scope.clone());
-                Watched { users: 0, is_seen: false, task, forbidden: None }
+                Watched { users: 0, is_seen: false, listed_at: 0, task, forbidden: None }
             };
             let watched = index.watched.entry(scope.clone()).or_insert_with(begin);
             watched.users = watched.users.saturating_add(1);
@@ -260,10 +258,7 @@ impl Inner {
     fn listed(&self, scope: &Scope, objects: &[Object]) -> BTreeSet<AppKey> {
         let there = objects.iter().map(|object| (object.key(), State::of(object))).collect();
         let mut index = lock(&self.index);
-        let was_forbidden = index.watched.get_mut(scope).is_some_and(|one| {
-            one.is_seen = true;
-            one.forbidden.take().is_some()
-        });
+        let was_forbidden = index.watched.get_mut(scope).is_some_and(|one| one.forbidden.take().is_some());
         let mut owners = index.listed(scope, &there);
         if was_forbidden {
             let all = index.owners_in(scope);
@@ -284,7 +279,10 @@ impl Inner {
     fn concerned(&self, news: &News) -> BTreeSet<AppKey> {
         let mut index = lock(&self.index);
         let owners = match news {
-            News::Group(group) => index.owners_of(|object| object.group == *group),
+            News::Group(group) => {
+                index.kinds_changed();
+                index.owners_of(|object| object.group == *group)
+            }
             News::Namespace(name) => {
                 index.namespaces.get(name).into_iter().flat_map(BTreeMap::keys).cloned().collect()
             }

@@ -16,6 +16,7 @@ use super::AppState;
 use crate::applications::comparing::{self, Compared};
 use crate::applications::messages::{AppMessage, SupervisorMessage};
 use crate::applications::remembered::Memory;
+use crate::applications::watching::Mark;
 
 /// With what a comparison was begun.
 pub(crate) struct With {
@@ -39,7 +40,8 @@ impl AppState {
         if let Some(objects) = objects
             && let Ok(place) = self.shared.places.resolve(&self.application.spec.destination)
         {
-            let all_up_to = self.shared.watching.set(&self.key, place, objects, since.as_ref());
+            let since = since.unwrap_or_else(|| Mark::before_all(&place.destination));
+            let all_up_to = self.shared.watching.set(&self.key, place, objects, &since);
             match all_up_to {
                 Some(mark) => self.memory.holds_up_to(mark),
                 // It is to be read again.

@@ -85,7 +85,7 @@ impl AppState {
         }
         if again.is_some() {
             self.stir(myself, Why::Anyway);
-        } else if is_read && !has_failed && self.shared.watching.is_behind(&self.key) {
+        } else if is_read && !has_failed && self.shared.watching.has_news(&self.key) {
             self.stir(myself, Why::News);
         } else {
             self.look_if_stirred(myself);

@@ -1,6 +1,6 @@
 //! Who has which objects, and what is watched for that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tidegate_application::comparison::Version;
@@ -23,8 +23,39 @@ pub(super) struct Index {
     pub narrow: BTreeSet<Gvk>,
     /// Grows with all that is told.
     pub clock: u64,
+    /// What was told last, for those who come to care for it later and have read it before.
+    recent: Recent,
+    /// When other kinds began to be served.
+    kinds_changed_at: u64,
     /// What else is known of the cluster, for as long as any application has objects there.
     pub view: Option<Arc<View>>,
+}
+
+/// So many changes are remembered, whoever cares for them.
+const RECENT_MAX: usize = 1024;
+
+/// The last changes that were told, in order, with when that was.
+#[derive(Default)]
+struct Recent {
+    told: VecDeque<(u64, ObjectKey, State)>,
+    /// When the newest was told of those that are not remembered any more.
+    forgotten: u64,
+}
+
+impl Recent {
+    fn add(&mut self, now: u64, object: &ObjectKey, state: &State) {
+        if self.told.len() == RECENT_MAX {
+            self.forgotten = self.told.pop_front().map_or(self.forgotten, |(at, ..)| at);
+        }
+        self.told.push_back((now, object.clone(), state.clone()));
+    }
+
+    /// What was told after a moment; nothing where that is not known any more.
+    fn since(&self, moment: u64) -> Option<impl Iterator<Item = (&ObjectKey, &State)>> {
+        let is_known = self.forgotten <= moment;
+        let told = self.told.iter().filter(move |(at, ..)| *at > moment);
+        is_known.then(|| told.map(|(_, object, state)| (object, state)))
+    }
 }
 
 /// What an application cares for.
@@ -97,6 +128,11 @@ impl Cares {
     }
 }
 
+/// Which objects those are.
+fn kinds(objects: &BTreeMap<ObjectKey, Cared>) -> impl Iterator<Item = (&ObjectKey, &Gvk)> {
+    objects.iter().map(|(object, Cared { gvk, .. })| (object, gvk))
+}
+
 /// An object that an application cares for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cared {
@@ -137,6 +173,8 @@ pub(super) struct Watched {
     pub users: usize,
     /// Changes are seen now.
     pub is_seen: bool,
+    /// All objects were listed then, for those who cared for any.
+    pub listed_at: u64,
     pub task: AbortHandle,
     /// Why its objects may not be watched.
     pub forbidden: Option<String>,
@@ -185,6 +223,7 @@ impl Index {
     pub fn changed(&mut self, object: &ObjectKey, state: &State) -> BTreeSet<AppKey> {
         self.clock = self.clock.saturating_add(1);
         let (applications, clock) = (&mut self.applications, self.clock);
+        self.recent.add(clock, object, state);
         let is_news = |owner: &&AppKey| {
             applications.get_mut(*owner).is_some_and(|cares| cares.is_told(object, state, clock))
         };
@@ -194,11 +233,80 @@ impl Index {
     /// The objects of a scope are so now, and there are no others. Says to whom that is news: whatever was not told before it was
     /// watched, or between two watches, is seen by that.
     pub fn listed(&mut self, scope: &Scope, there: &BTreeMap<ObjectKey, State>) -> BTreeSet<AppKey> {
+        self.clock = self.clock.saturating_add(1);
+        if let Some(watched) = self.watched.get_mut(scope) {
+            (watched.is_seen, watched.listed_at) = (true, self.clock);
+        }
         let cared: Vec<ObjectKey> =
             self.owners.keys().filter(|object| is_in(object, scope)).cloned().collect();
         let news =
             cared.iter().map(|object| self.changed(object, there.get(object).unwrap_or(&State::Missing)));
         news.flatten().collect()
+    }
+
+    /// An application has read its objects after a moment. Returns the one up to which all is read that it was told, if all is; the
+    /// objects, where it does not care for them yet, or for others.
+    pub fn read_again(
+        &mut self,
+        application: &AppKey,
+        objects: BTreeMap<ObjectKey, Cared>,
+        since: u64,
+    ) -> Result<Option<u64>, BTreeMap<ObjectKey, Cared>> {
+        match self.applications.get_mut(application) {
+            Some(cares) if kinds(&cares.objects).eq(kinds(&objects)) => {
+                let is_all = cares.is_read(objects, since);
+                Ok(is_all.then_some(cares.told))
+            }
+            _ => Err(objects),
+        }
+    }
+
+    /// An application cares for these objects from now on, and for no others. Returns what was watched for it.
+    pub fn care_for(
+        &mut self,
+        application: &AppKey,
+        objects: BTreeMap<ObjectKey, Cared>,
+        since: u64,
+    ) -> BTreeSet<Scope> {
+        let (left, before) = self.forget_all_but_news(application);
+        self.add(application, &objects);
+        self.clock = self.clock.saturating_add(1);
+        let cares = Cares::of(objects, self.clock);
+        let cares = match before {
+            Some(before) => cares.instead_of(before, since),
+            None => cares,
+        };
+        self.applications.insert(application.clone(), cares);
+        left
+    }
+
+    /// Other kinds are served than before, or others of them.
+    pub fn kinds_changed(&mut self) {
+        self.clock = self.clock.saturating_add(1);
+        self.kinds_changed_at = self.clock;
+    }
+
+    /// An application cares for other objects than before, which were read after a moment. What was told of them since then, to
+    /// others, is news to it; where that is not known, all may be. Returns the moment up to which all is read, if it is.
+    pub fn catch_up(&mut self, application: &AppKey, since: u64) -> Option<u64> {
+        // After all that it was told, and has read.
+        self.clock = self.clock.saturating_add(1);
+        let (clock, watched, recent) = (self.clock, &self.watched, &self.recent);
+        let cares = self.applications.get_mut(application)?;
+        // What is listed later tells it all.
+        let is_known = |scope| watched.get(scope).is_none_or(|one| !one.is_seen || one.listed_at <= since);
+        let is_known = self.kinds_changed_at <= since && cares.scopes.iter().all(is_known);
+        match recent.since(since).filter(|_| is_known) {
+            Some(told) => {
+                for (object, state) in told {
+                    if cares.objects.contains_key(object) {
+                        cares.is_told(object, state, clock);
+                    }
+                }
+            }
+            None => (cares.told, cares.told_else) = (clock, clock),
+        }
+        (!cares.has_news()).then_some(cares.told)
     }
 
     /// All who have objects of a scope.

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use tidegate_cluster::{ApplyRequest, Call, ClusterError, Detail, Layer, Verb, WriteMode};
-use tidegate_model::Object;
+use tidegate_model::{Gvk, Object};
 
 use super::*;
 use crate::simulated;
@@ -54,13 +54,13 @@ async fn told(cluster: &dyn Cluster, told: &mut UnboundedReceiver<AppKey>, name:
 async fn whoever_has_an_object_is_told_of_it_and_nobody_else() {
     let cluster: Arc<dyn Cluster> = Arc::new(simulated::empty());
     let (watching, mut told_of) = Watching::new(Arc::clone(&cluster));
-    watching.set(&key("one"), [map("a"), map("b")].into(), None);
-    watching.set(&key("two"), [map("c")].into(), None);
+    watching.set(&key("one"), [map("a"), map("b")].into(), 0);
+    watching.set(&key("two"), [map("c")].into(), 0);
     assert_eq!(told(cluster.as_ref(), &mut told_of, "c").await, key("two"));
     assert_eq!(told(cluster.as_ref(), &mut told_of, "b").await, key("one"));
     assert_eq!(lock(&watching.0.index).watched.len(), 1, "one watch for the kind");
     // What it no longer has is none of its business; what it has now is.
-    watching.set(&key("one"), [map("a")].into(), None);
+    watching.set(&key("one"), [map("a")].into(), 0);
     watching.forget(&key("two"));
     while told_of.try_recv().is_ok() {}
     write(cluster.as_ref(), "b", 1_000).await;
@@ -80,11 +80,11 @@ async fn a_watch_ends_with_the_last_who_has_such_objects() {
         let scope = Scope { detail: Detail::Metadata, ..Scope::all(Gvk::new("", "v1", kind)) };
         lock(&watching.0.index).watched.get(&scope).unwrap().task.id()
     };
-    watching.set(&key("one"), [map("a"), map("b"), secret].into(), None);
-    watching.set(&key("two"), [map("c")].into(), None);
+    watching.set(&key("one"), [map("a"), map("b"), secret].into(), 0);
+    watching.set(&key("two"), [map("c")].into(), 0);
     assert_eq!(kinds(), ["ConfigMap", "Secret"]);
     let before = task("ConfigMap");
-    watching.set(&key("one"), [map("a")].into(), None);
+    watching.set(&key("one"), [map("a")].into(), 0);
     assert_eq!(kinds(), ["ConfigMap"]);
     watching.forget(&key("one"));
     assert_eq!((kinds(), task("ConfigMap")), (vec!["ConfigMap".to_owned()], before), "it was not begun anew");
@@ -122,7 +122,7 @@ impl Layer for Forbidding {
 async fn where_a_kind_may_not_be_watched_the_namespaces_of_its_objects_are() {
     let cluster: Arc<dyn Cluster> = Arc::new(Forbidding(Arc::new(simulated::empty()), 1.into()));
     let (watching, mut told_of) = Watching::new(Arc::clone(&cluster));
-    watching.set(&key("one"), [map("a")].into(), None);
+    watching.set(&key("one"), [map("a")].into(), 0);
     assert_eq!(told(cluster.as_ref(), &mut told_of, "a").await, key("one"));
     let scopes = || lock(&watching.0.index).watched.keys().cloned().collect::<Vec<_>>();
     let narrow = Scope {
@@ -133,7 +133,7 @@ async fn where_a_kind_may_not_be_watched_the_namespaces_of_its_objects_are() {
     assert_eq!(scopes(), std::slice::from_ref(&narrow));
     assert_eq!(watching.forbidden(&key("one")), Vec::<String>::new());
     // Who comes later begins there, and the last one who goes takes it along.
-    watching.set(&key("two"), [map("b")].into(), None);
+    watching.set(&key("two"), [map("b")].into(), 0);
     watching.forget(&key("one"));
     assert_eq!(scopes(), [narrow]);
     watching.forget(&key("two"));
@@ -144,7 +144,7 @@ async fn where_a_kind_may_not_be_watched_the_namespaces_of_its_objects_are() {
 async fn where_nothing_may_be_watched_that_is_said() {
     let cluster = Forbidding(Arc::new(simulated::empty()), usize::MAX.into());
     let (watching, mut told_of) = Watching::new(Arc::new(cluster));
-    watching.set(&key("one"), [map("a")].into(), None);
+    watching.set(&key("one"), [map("a")].into(), 0);
     assert_eq!(told_of.recv().await, Some(key("one")));
     let forbidden = watching.forbidden(&key("one"));
     assert_eq!(
@@ -159,21 +159,21 @@ async fn where_nothing_may_be_watched_that_is_said() {
 async fn what_was_read_is_no_news() {
     let cluster: Arc<dyn Cluster> = Arc::new(simulated::empty());
     let (watching, mut told_of) = Watching::new(Arc::clone(&cluster));
-    watching.set(&key("one"), [map("a"), map("b")].into(), None);
+    watching.set(&key("one"), [map("a"), map("b")].into(), 0);
     assert_eq!(told(cluster.as_ref(), &mut told_of, "a").await, key("one"));
     assert!(watching.has_news(&key("one")));
-    let since = watching.told(&key("one"));
+    let since = watching.now();
     write(cluster.as_ref(), "b", 1).await;
     assert_eq!(told_of.recv().await, Some(key("one")));
     let objects = [read(cluster.as_ref(), "a").await, read(cluster.as_ref(), "b").await];
     // Of b it was told while it was read; with that, all is known.
     let up_to = watching.set(&key("one"), objects.clone().into(), since);
     assert_eq!(up_to, watching.told(&key("one")));
-    assert!(up_to > since && !watching.has_news(&key("one")));
+    assert!(up_to > Some(since) && !watching.has_news(&key("one")));
     // What is told before it is read is in that, and what is told after it was not.
     write(cluster.as_ref(), "b", 2).await;
     assert_eq!(told_of.recv().await, Some(key("one")));
-    assert_eq!(watching.set(&key("one"), objects.into(), up_to), None);
+    assert_eq!(watching.set(&key("one"), objects.into(), up_to.unwrap()), None);
     assert!(watching.has_news(&key("one")));
 }
 
@@ -186,9 +186,9 @@ async fn what_changes_before_it_is_watched_is_told() {
     let [changed, missing, same] = ["a", "b", "c"].map(|name| read(cluster.as_ref(), name));
     let (changed, missing) = (changed.await, missing.await);
     write(cluster.as_ref(), "a", 2).await;
-    watching.set(&key("changed"), [changed].into(), None);
+    watching.set(&key("changed"), [changed].into(), 0);
     write(cluster.as_ref(), "c", 1).await;
-    watching.set(&key("same"), [same.await, missing].into(), None);
+    watching.set(&key("same"), [same.await, missing].into(), 0);
     assert_eq!(told_of.recv().await, Some(key("changed")));
     write(cluster.as_ref(), "b", 1).await;
     assert_eq!(told_of.recv().await, Some(key("same")));
