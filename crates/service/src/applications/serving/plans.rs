@@ -78,7 +78,8 @@ impl Serving {
         hash: &str,
         (by, reason): (String, String),
     ) -> Result<PlanLine, ServiceError> {
-        let (line, plan) = self.find_plan(text, hash).await?;
+        let found = self.find_plan(text, hash).await;
+        let (line, plan) = found.map_err(|error| self.with_what_waits(text, error))?;
         let application = self.of_plan(&line)?;
         let key = AppKey::of(&application);
         self.check_approval(&application, &line, &by).await?;
@@ -92,6 +93,30 @@ impl Serving {
         self.request(|reply| SupervisorMessage::Approve { key, hash, given, reply }).await?;
         let (_, line) = approving::kept(&self.shared, hash).await?;
         Ok(self.plan_line(&line))
+    }
+
+    /// Whoever approves a plan that is not there means the one that waits, if one does.
+    fn with_what_waits(&self, text: Option<&str>, error: ServiceError) -> ServiceError {
+        let ServiceError::UnknownPlan { text: hash, .. } = &error else { return error };
+        let Some(key) =
+            text.filter(|_| is_hash(&hash.to_ascii_lowercase())).and_then(|text| self.one(text).ok())
+        else {
+            return error;
+        };
+        let application = self.application(&key);
+        let why = match application
+            .as_deref()
+            .and_then(waiting_plan)
+            .map(|hash| hash.get(..12).unwrap_or(hash))
+        {
+            Some(waits) => {
+                format!("what waits for an approval is plan {waits}: `tidegate app approve {key} {waits}`")
+            }
+            None => format!(
+                "no plan of application {key} waits for an approval; `tidegate app plans {key}` shows those that are kept"
+            ),
+        };
+        ServiceError::UnknownPlan { text: hash.clone(), why }
     }
 
     /// Whether somebody may approve a plan, which has to be one that counts.

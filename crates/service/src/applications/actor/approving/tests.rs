@@ -181,7 +181,7 @@ async fn those_who_may_not_approve_are_told_who_may_and_unknown_plans_are_none()
         assert!(error.to_string().contains(part), "{error}");
     }
     for (text, part) in
-        [(&hash[..5], "the first 6 may be enough"), ("0123456789ab", "the newest of application web is")]
+        [(&hash[..5], "the first 6 may be enough"), ("0123456789ab", "what waits for an approval is plan ")]
     {
         let error = approve(&served, text, "ben").await.unwrap_err();
         assert!(matches!(error, ServiceError::UnknownPlan { .. }), "{error:?}");
