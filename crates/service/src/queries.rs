@@ -1,31 +1,30 @@
 //! Answers questions about operations and takes wishes for them: for the control socket where an engine is at work,
 //! straight from the log where none is.
 
+mod answering;
+mod damaged;
 mod runs;
+mod wishes;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidegate_application::credentials;
-use tidegate_executor::{
-    Clock as _, Engine, EngineError, HookOutput, Replay, Summary, SystemClock, record, replay,
-};
-use tidegate_lifecycle::operation::{
-    Driver, Explanation, Fact, Input, OperationView, TRYING_AGAIN, explain, view,
-};
-use tidegate_model::{OperationId, Plan, Severity, Warning, Wisher, format_duration};
+use tidegate_executor::{Clock as _, Engine, EngineError, HookOutput, Replay, SystemClock, replay};
+use tidegate_lifecycle::operation::{Fact, TRYING_AGAIN};
+use tidegate_model::OperationId;
 use tidegate_oplog::{History, Log, LogError, Lookup, TypedLog as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+pub(crate) use self::answering::refusal;
+use self::damaged::{costs_details, damage_of, damaged, of_summary, read};
 use crate::applications::Serving;
 use crate::clusters::Approach;
-use crate::control::protocol::{Inspected, Reply, Request, Told, Wish};
-use crate::documents::{ExplanationDocument, SummaryDocument};
-use crate::error::{Kind, ServiceError};
-use crate::lines::PlanLine;
+use crate::control::protocol::{Inspected, Told};
+use crate::documents::ExplanationDocument;
+use crate::error::ServiceError;
 use crate::operations::{self, Listed};
-use crate::sets::{SetServing, shown};
+use crate::sets::SetServing;
 
 /// The log, and the engine that works on it, if one does.
 pub struct Queries {
@@ -173,121 +172,6 @@ impl Queries {
             Serves::Soon | Serves::Nothing => Err(ServiceError::refused(
                 "the process at work in this state directory serves no applications; wait for its end, and start `tidegate serve`",
             )),
-        }
-    }
-
-    /// The answer for another process.
-    pub async fn reply(&self, request: Request) -> Reply {
-        self.answer(request).await.unwrap_or_else(|error| refusal(&error))
-    }
-
-    /// The answer to a request.
-    pub async fn answer(&self, request: Request) -> Result<Reply, ServiceError> {
-        match request {
-            Request::List { app, open } => {
-                let application = app.as_deref().map(operations::instance);
-                let lookup = Lookup { application, open: open.then_some(true), ..Lookup::all() };
-                self.operations(lookup).await.map(Reply::Operations)
-            }
-            Request::Find { text } => {
-                self.list(move |log| operations::candidates(log, &text)).await.map(Reply::Operations)
-            }
-            Request::Inspect { operation } => {
-                self.inspect(operation).await.map(|inspected| Reply::Operation(Box::new(inspected)))
-            }
-            Request::Facts { operation } => {
-                let (facts, first, damage) = self.facts(operation).await?;
-                Ok(Reply::Facts { facts, first, damage })
-            }
-            Request::Events { operation, after, wait } => {
-                self.events(operation, after, wait).await.map(Reply::Events)
-            }
-            Request::Runs { set } => self.runs(set).await.map(Reply::Runs),
-            Request::FindRuns { text } => self.find_runs(text).await.map(Reply::Runs),
-            Request::Run { id } => self.run(id).await.map(|run| Reply::Run(Box::new(run))),
-            Request::Output { .. } => {
-                Err(ServiceError::refused("the output of hooks is told to those who go on listening"))
-            }
-            Request::Wish { operation, by, wish } => {
-                let at_work = self.wish(operation, &by, wish).await?;
-                Ok(if at_work { Reply::Done } else { Reply::Recorded })
-            }
-            Request::Applications { name } => {
-                let found = self.serving().await?.find(name.as_deref());
-                let applications = found.applications.iter().map(|one| credentials::shown(one)).collect();
-                Ok(Reply::Applications { applications, problems: found.problems })
-            }
-            Request::SyncApplication { name, operation } => {
-                self.serving().await?.sync(&name, *operation).await.map(|()| Reply::Done)
-            }
-            Request::TerminateApplication { name, by, reason } => {
-                self.serving().await?.terminate(&name, by, reason).await.map(|()| Reply::Done)
-            }
-            Request::DeleteApplication { name, cascade, by, reason } => {
-                self.serving().await?.delete(&name, cascade, by, reason).await.map(|()| Reply::Done)
-            }
-            Request::PlanDeletion { name, cascade } => {
-                let plan = self.serving().await?.plan_deletion(&name, cascade).await?;
-                Ok(Reply::DeletionPlan(Box::new(plan)))
-            }
-            Request::RollbackApplication { name, id, prune, by, reason } => {
-                self.serving().await?.rollback(&name, id, prune, (by, reason)).await.map(|()| Reply::Done)
-            }
-            Request::DiffApplication { name, revision } => {
-                let (objects, findings) = self.serving().await?.diff(&name, revision).await?;
-                Ok(Reply::Differences { objects, findings })
-            }
-            Request::ApplicationSets { name } => {
-                let serving = self.sets().await?;
-                let found = serving.find(name.as_deref());
-                let sets = found.sets.iter().map(|one| shown(one)).collect();
-                let options = serving.options().clone();
-                Ok(Reply::ApplicationSets { sets, problems: found.problems, options })
-            }
-            Request::ExplainApplicationSet { name } => {
-                let explanation = self.sets().await?.explain(&name).await?;
-                Ok(Reply::ApplicationSet(Box::new(explanation)))
-            }
-            Request::PlanApplicationSetDeletion { name } => {
-                self.sets().await?.plan(&name).map(|view| Reply::Deletion(Box::new(view)))
-            }
-            Request::WishApplicationSet { name, wish, by, reason } => {
-                self.sets().await?.wish(&name, wish, by, reason).await.map(|()| Reply::Done)
-            }
-            Request::RefreshApplicationSet { name } => {
-                self.sets().await?.refresh(&name).await.map(|()| Reply::Done)
-            }
-            Request::DeleteApplicationSet { name, orphan, by, reason } => {
-                self.sets().await?.delete(&name, orphan, by, reason).await.map(|()| Reply::Done)
-            }
-            Request::SyncWindow { name } => self.serving().await?.window(&name).map(Reply::SyncWindow),
-            Request::Plans { name } => self.serving().await?.plans(name.as_deref()).await.map(Reply::Plans),
-            Request::KeptPlan { name, hash } => {
-                self.serving().await?.kept_plan(Some(&name), &hash).await.map(plan_reply)
-            }
-            Request::DiffPlan { name, hash } => {
-                let (objects, findings) = self.serving().await?.diff_plan(Some(&name), &hash).await?;
-                Ok(Reply::Differences { objects, findings })
-            }
-            Request::PlanApplication { name, operation } => {
-                self.serving().await?.make_plan(&name, *operation).await.map(plan_reply)
-            }
-            Request::ApprovePlan { name, hash, by, reason } => {
-                let serving = self.serving().await?;
-                let line = serving.approve_plan(Some(&name), &hash, (by, reason)).await?;
-                Ok(Reply::Plans(vec![line]))
-            }
-            Request::SyncPlan { name, hash, allow_drift, by, reason } => {
-                let serving = self.serving().await?;
-                let line = serving.sync_plan(Some(&name), &hash, (allow_drift, by, reason)).await?;
-                Ok(Reply::Plans(vec![line]))
-            }
-            Request::DeleteSimulated { object } => {
-                self.serving().await?.delete_simulated(&object).await.map(|()| Reply::Done)
-            }
-            Request::RefreshApplication { name, hard } => {
-                self.serving().await?.refresh(&name, hard).map(|()| Reply::Done)
-            }
         }
     }
 
@@ -453,40 +337,6 @@ impl Queries {
         let strain = ahead.approach.strain().filter(|_| ahead.operations.contains(&operation))?;
         Some(format!("{}{TRYING_AGAIN}", strain.words(SystemClock.now())))
     }
-
-    /// Passes on a person's wish. Returns when it is durable, and whether the operation is at work here.
-    pub async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<bool, ServiceError> {
-        let wish = wish.with_reason_line();
-        if self.ahead.is_some() && self.engine.get().is_none() {
-            // What it would write now, an engine that has just read the log would not know of.
-            return Err(ServiceError::refused(
-                "the process at work in this state directory is still connecting to the cluster; stop it, or try again when the cluster answers",
-            ));
-        }
-        if let Some(engine) = self.engine.get() {
-            match tell(engine, operation, by, &wish).await {
-                // The engine has others to work on: this one lies in the log.
-                Err(EngineError::NotRunning { .. }) => {}
-                result => return Ok(result.map(|()| true)?),
-            }
-        }
-        let entry = self.blocking(move |log| Ok(log.entry_as::<Fact>(operation)?)).await?;
-        if let Some(over) = entry.filter(|entry| !entry.summary.is_open()) {
-            let message = over.summary.details.message;
-            return Err(EngineError::AlreadyFinished { operation, message }.into());
-        }
-        let ends = matches!(wish, Wish::Terminate { .. });
-        record(&self.log, operation, input(by, wish), SystemClock.now()).await?;
-        if let (true, Some(engine)) = (ends, self.engine.get()) {
-            engine.resume(operation).await?;
-            return Ok(true);
-        }
-        Ok(false)
-    }
-}
-
-fn plan_reply((line, plan): (PlanLine, Plan)) -> Reply {
-    Reply::Plan { line: Box::new(line), plan: Box::new(plan) }
 }
 
 /// Nobody works on what is over.
@@ -496,128 +346,4 @@ fn is_at_work(
     is_over: bool,
 ) -> Option<bool> {
     if is_over { Some(false) } else { at_work.map(|at_work| at_work.contains(&operation)) }
-}
-
-async fn tell(engine: &Engine, operation: OperationId, by: &str, wish: &Wish) -> Result<(), EngineError> {
-    match wish {
-        Wish::Terminate { reason } => engine.terminate(operation, &Wisher { by, reason }.text()).await,
-        Wish::Pause { reason } => engine.pause(operation, by, reason).await,
-        Wish::Unpause { reason } => engine.unpause(operation, &Wisher { by, reason }.text()).await,
-        Wish::Confirm { reason } => engine.confirm_prune(operation, &Wisher { by, reason }.text()).await,
-        Wish::Approve { wave, reason } => engine.approve(operation, *wave, by, reason).await,
-        Wish::Override { what, scope, reason } => {
-            engine.override_tasks(operation, *what, scope.clone(), by, reason).await
-        }
-    }
-}
-
-fn input(by: &str, wish: Wish) -> Input {
-    let said = |reason: &str| Wisher { by, reason }.text();
-    let by = by.to_owned();
-    match wish {
-        Wish::Terminate { reason } => Input::Terminate { by: said(&reason) },
-        Wish::Pause { reason } => Input::Pause { by, reason },
-        Wish::Unpause { reason } => Input::Unpause { by: said(&reason) },
-        Wish::Confirm { reason } => Input::ConfirmPrune { by: said(&reason) },
-        Wish::Approve { wave, reason } => Input::Approve { wave, by, reason },
-        Wish::Override { what, scope, reason } => Input::Override { what, scope, by, reason },
-    }
-}
-
-/// Whether an error leaves an operation its summary.
-fn costs_details(error: &LogError) -> bool {
-    matches!(
-        error,
-        LogError::Compacted { .. }
-            | LogError::Damaged { .. }
-            | LogError::NewerRecord { .. }
-            | LogError::KeyUnreadable { .. }
-    )
-}
-
-/// What is damaged of an operation.
-fn damage_of(log: &Log, operation: OperationId) -> Option<String> {
-    log.impaired()
-        .into_iter()
-        .find(|impaired| impaired.stream == operation.into())
-        .map(|impaired| impaired.reason)
-}
-
-/// Damage as a finding.
-fn damaged(message: String) -> Warning {
-    Warning { severity: Severity::Error, code: "damaged-log".to_owned(), object: None, origin: None, message }
-}
-
-/// What is left of an operation whose details cannot be read.
-fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspected {
-    let now = SystemClock.now();
-    let compacted = matches!(why, LogError::Compacted { .. });
-    let kept = compacted
-        .then(|| SummaryDocument { at_work, ..SummaryDocument::from(&Listed::whole(summary.clone())) });
-    let asker = Wisher::of_operation(&summary.initiated_by);
-    let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let operation = OperationView {
-        id: summary.operation,
-        app: summary.application.clone(),
-        phase: summary.phase,
-        initiated_by: said(asker.by),
-        reason: said(asker.reason),
-        plan: None,
-        message: summary.message.clone(),
-        started_at: summary.started_at,
-        finished_at: summary.finished_at,
-        retry_count: 0,
-        paused_by: None,
-        terminated_by: None,
-        waves: Vec::new(),
-        resources: Vec::new(),
-        hook_logs: Vec::new(),
-        claim: None,
-        deletion: None,
-        health_rules: None,
-        warnings: if compacted { Vec::new() } else { vec![damaged(why.to_string())] },
-    };
-    let since = summary.finished_at.unwrap_or(summary.started_at);
-    let ago = format_duration(Duration::from_secs(now.since(since).as_secs()));
-    let position = match summary.finished_at {
-        Some(_) => format!("{} {ago} ago", summary.phase),
-        None => format!("begun {ago} ago, and {} when it was recorded last", summary.phase),
-    };
-    let details = if compacted { "its details were compacted".to_owned() } else { why.to_string() };
-    let explanation = Explanation {
-        position,
-        progress: format!("{}; {details}", summary.message),
-        awaited: Vec::new(),
-        deadline_in_seconds: None,
-        deadline_passed_seconds: None,
-        trouble: None,
-        paused: None,
-        rules_changed: None,
-        plan: None,
-        overridden: Vec::new(),
-        next: None,
-        at: now,
-    };
-    let explanation = ExplanationDocument::new(&operation, explanation, at_work);
-    Inspected { operation, explanation, kept }
-}
-
-/// How an operation stands according to the log.
-fn read(log: &Log, operation: OperationId) -> Result<(OperationView, Explanation), ServiceError> {
-    match log.load_as(operation) {
-        Ok(loaded) => {
-            let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
-            let view = view(driver.state()).ok_or(EngineError::Unknown { operation })?;
-            Ok((view, explain(driver.state(), SystemClock.now())))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-pub(crate) fn refusal(error: &ServiceError) -> Reply {
-    match error {
-        ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Reply::Leaving,
-        error if error.kind() == Kind::Refusal => Reply::Refused(error.to_string()),
-        error => Reply::Failed(error.to_string()),
-    }
 }
