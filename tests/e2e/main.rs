@@ -54,6 +54,7 @@ mod schema;
 mod secrets;
 mod serve;
 mod sets;
+mod sets_told;
 mod several;
 mod shops;
 mod shrinking;

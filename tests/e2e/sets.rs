@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::bench::{Bench, Running};
 
-const WEB: &str = "
+pub const WEB: &str = "
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -28,7 +28,7 @@ metadata:
 data: {version: '1.0'}
 ";
 
-const STEPS: &str = "
+pub const STEPS: &str = "
   strategy:
     type: RollingSync
     deletionOrder: Reverse
@@ -41,13 +41,13 @@ const STEPS: &str = "
 ";
 
 /// A set of Applications and their repository, and what serves them.
-struct Served {
-    bench: Bench,
+pub struct Served {
+    pub bench: Bench,
 }
 
 impl Served {
     /// With these members: name, environment.
-    fn new(strategy: &str, members: &[(&str, &str)]) -> Self {
+    pub fn new(strategy: &str, members: &[(&str, &str)]) -> Self {
         let bench = Bench::new();
         bench.write("apps/repo/web/web.yaml", WEB);
         bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
@@ -56,20 +56,20 @@ impl Served {
         served
     }
 
-    fn write(&self, strategy: &str, members: &[(&str, &str)]) {
+    pub fn write(&self, strategy: &str, members: &[(&str, &str)]) {
         let element = |(name, env): &(&str, &str)| format!("{{name: {name}, env: {env}, path: web}}");
         let elements: Vec<String> = members.iter().map(element).collect();
         self.bench.write("apps/fleet.yaml", set(strategy, &elements.join(", ")));
     }
 
-    fn edit(&self, from: &str, to: &str) {
+    pub fn edit(&self, from: &str, to: &str) {
         let path = self.bench.path().join("apps/fleet.yaml");
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(from), "{text}");
         fs::write(path, text.replace(from, to)).unwrap();
     }
 
-    fn serve(&self) -> Running {
+    pub fn serve(&self) -> Running {
         let mut serving = self.bench.start(&["serve", "--sim", "--apps", "apps"]);
         serving.await_line("serving");
         serving
@@ -81,14 +81,14 @@ impl Served {
 
     /// Asks until the set is as it should be.
     #[track_caller]
-    fn until(&self, is_met: impl Fn(&Value) -> bool) -> Value {
+    pub fn until(&self, is_met: impl Fn(&Value) -> bool) -> Value {
         let found = std::iter::repeat_with(|| self.get()).take(3000).find(is_met);
         found.unwrap_or_else(|| panic!("{:#}", self.get()))
     }
 
     /// Asks until what explains the set has these words.
     #[track_caller]
-    fn until_explained(&self, words: &str) -> String {
+    pub fn until_explained(&self, words: &str) -> String {
         let explain = || self.bench.run(&["appset", "explain", "fleet"]).expect_code(0).out;
         let found = std::iter::repeat_with(explain).take(3000).find(|told| told.contains(words));
         found.unwrap_or_else(|| panic!("{words}: {}", explain()))
@@ -115,7 +115,7 @@ impl Served {
         self.first(name, is_meant).expect(name)
     }
 
-    fn operations(&self, name: &str) -> Vec<Value> {
+    pub fn operations(&self, name: &str) -> Vec<Value> {
         let list = self.bench.json(&["ops", "list", "--app", name, "-o", "json"]);
         list.as_array().unwrap().clone()
     }
@@ -148,7 +148,7 @@ spec:
     )
 }
 
-const FIVE: &[(&str, &str)] =
+pub const FIVE: &[(&str, &str)] =
     &[("dev-a", "dev"), ("dev-b", "dev"), ("qa-a", "qa"), ("prod-a", "prod"), ("prod-b", "prod")];
 
 /// How each Application stands, by the status of the set.
@@ -158,7 +158,7 @@ fn statuses(set: &Value) -> Vec<(String, String)> {
     all.iter().map(|one| (text(one, "application"), text(one, "status"))).collect()
 }
 
-fn are_healthy(set: &Value, number: usize) -> bool {
+pub fn are_healthy(set: &Value, number: usize) -> bool {
     let all = statuses(set);
     all.len() == number && all.iter().all(|(_, status)| status == "Healthy")
 }

@@ -8,7 +8,7 @@ use tidegate_planner::IgnoreError;
 
 use crate::deletion::Deletion;
 use crate::desired::{Stays, Unmergeable, desired};
-use crate::guard::{self, Guarded};
+use crate::guard::{self, Guarded, Permit};
 use crate::known::{Invalid, Known, check};
 use crate::order::{InvalidOrder, order};
 use crate::ownership::{Owner, beside, may_adopt, owner};
@@ -71,6 +71,8 @@ pub struct Changes {
     pub delete: Vec<Deletion>,
     /// `delete` is done in this order.
     pub order: Order,
+    /// By what `delete` is done, where it would be held because they are too many.
+    pub permit: Option<Permit>,
     /// Applications that nothing is done to, and why.
     pub left: BTreeMap<String, Left>,
     /// What is wrong with the set itself.
@@ -300,7 +302,13 @@ impl Deciding<'_> {
         let going: Vec<&str> =
             changes.delete.iter().map(|one| one.application.metadata.name.as_str()).collect();
         let members = there.values().filter(|one| owner(self.set, one) == Owner::Set).count();
-        let Err(guarded) = guard::check(self.set, generated, (&going, members), self.options) else { return };
+        let guarded = match guard::check(self.set, generated, (&going, members), self.options) {
+            Ok(permit) => {
+                changes.permit = permit;
+                return;
+            }
+            Err(guarded) => guarded,
+        };
         let kept = going.into_iter().map(|name| (name.to_owned(), Left::TooMany));
         let kept: Vec<_> = kept.collect();
         changes.delete.clear();

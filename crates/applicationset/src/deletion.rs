@@ -10,7 +10,7 @@ use crate::ownership::{members, released};
 use crate::policy::{Options, allowed, why_kept};
 
 /// Kubernetes' own word for a set whose Applications are to outlive it.
-const ORPHAN: &str = "orphan";
+pub const ORPHAN: &str = "orphan";
 /// And for one that goes after them: its garbage collector deletes all of them at once.
 const FOREGROUND: &str = "foregroundDeletion";
 /// So many Applications are named that wait for their turn.

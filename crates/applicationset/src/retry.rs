@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{ApplicationSet, Time};
-use tidegate_model::{StreamId, Wisher};
+use tidegate_model::{StreamId, Timestamp, Wisher};
 
 /// On a set: who wants what has ended to be begun again. Nobody writes it by hand.
 pub const RETRY_ANNOTATION: &str = "tidegate.dev/retry-requested-by";
@@ -33,6 +33,21 @@ impl Retry {
     pub fn of(set: &ApplicationSet, newest: Option<StreamId>) -> Option<Self> {
         let found: Self = serde_json::from_str(set.metadata.annotations.get(RETRY_ANNOTATION)?).ok()?;
         (found.after == newest && !found.by.is_empty()).then_some(found)
+    }
+
+    /// Who.
+    pub fn by(&self) -> &str {
+        &self.by
+    }
+
+    /// Why; may be empty.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Since when.
+    pub fn at(&self) -> Timestamp {
+        self.at.moment()
     }
 
     /// Who and why, as the log has it of what is begun.

@@ -164,9 +164,18 @@ export function stepsOf(told, namespace, path) {
     h("h2", { id: "steps" }, isDeleting ? "Deletion, step by step" : "Steps"),
     h("ol.steps", { tabindex: "0", "aria-label": isDeleting ? "Steps, in the order of the deletion" : "Steps" },
       inSteps.map((step) => stepOf(step, of(step.number), told, namespace, path, shown))),
+    isDeleting ? null : leftOf(shown.left ?? [], namespace),
     outside.length > 0 ? h("section.outside", { "aria-labelledby": "outside" }, h("h3", { id: "outside" }, "In no step"),
       h("p.quiet", null, "No step selects these: the rollout leaves them alone."), tiles(outside, told, namespace, path)) : null,
   ];
+}
+
+// Those that are no Applications of the set any more, and how far they were.
+function leftOf(left, namespace) {
+  return left.length > 0 ? h("section", { "aria-labelledby": "left" }, h("h3", { id: "left" }, "Left the set"),
+    h("p.quiet", null, "The set had these Applications when the rollout began, or while it went on, and has them no more."),
+    h("ul", null, left.map((one) => h("li", { "data-key": one.application }, h("strong", null, one.application), one.step === "-1" ? ": " : ` (step ${one.step}): `,
+      one.message, " ", time(one.at), one.operation ? [" ", link(paths.operation(one.operation), "operation", h("span.unseen", null, ` of ${one.application}`))] : null)))) : null;
 }
 
 // How all has ended with the set, of whose Applications these are still there.

@@ -1,5 +1,7 @@
 //! Reaching the applications of a state directory: through the process that serves them, or in what it has kept.
 
+mod kept_sets;
+
 use tidegate_applicationset::policy::Options;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, ApplicationSet};
@@ -15,6 +17,8 @@ use crate::notices::Notices;
 use crate::route::{accept, unexpected};
 use crate::sets::{DeletionPreview, SetExplanation};
 use crate::state_dir::StateDir;
+
+pub use kept_sets::{find_explanation, find_sets};
 
 /// Applications, and what could not be read.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tidegate_lifecycle::fleet::MaxUpdate;
 use tidegate_model::argo::ApplicationSet;
 
+use self::approval::Approval;
 use crate::changes::Generated;
 use crate::policy::Options;
 
@@ -78,6 +79,15 @@ impl MaxDeletions {
     }
 }
 
+/// By what deletions are done that would be held because they are too many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// Stands for what is generated.
+    pub token: String,
+    /// Who has given it by a command; `None` where somebody has written the annotation by hand.
+    pub given: Option<Approval>,
+}
+
 /// Why nothing is deleted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Guarded {
@@ -116,19 +126,24 @@ pub fn limit(set: &ApplicationSet) -> Result<Option<MaxDeletions>, Guarded> {
     Ok(said.map(|text| text.parse()).transpose()?)
 }
 
-/// Whether those that drop out of what a set generates, of so many that it has, may be deleted.
+/// Whether those that drop out of what a set generates, of so many that it has, may be deleted; and by which permit, where more
+/// go than may without one.
 pub(crate) fn check(
     set: &ApplicationSet,
     generated: &Generated,
     (going, members): (&[&str], usize),
     options: &Options,
-) -> Result<(), Guarded> {
+) -> Result<Option<Permit>, Guarded> {
     let most = limit(set)?.or(options.max_deletions);
-    let Some(most) = most.map(|most| most.of(members)) else { return Ok(()) };
+    let Some(most) = most.map(|most| most.of(members)) else { return Ok(None) };
     let token = token(generated);
     let approved = set.metadata.annotations.get(DELETIONS_APPROVED_ANNOTATION);
-    if going.len() <= most || approved.is_some_and(|approved| approved.trim() == token) {
-        return Ok(());
+    if going.len() <= most {
+        return Ok(None);
+    }
+    if approved.is_some_and(|approved| approved.trim() == token) {
+        let given = approval::approval(set).filter(|approval| approval.token == token);
+        return Ok(Some(Permit { token, given }));
     }
     let set = set.metadata.name.clone();
     let going = going.iter().map(|name| (*name).to_owned()).collect();

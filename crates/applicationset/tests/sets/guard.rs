@@ -114,6 +114,32 @@ fn what_cannot_be_read_deletes_nothing() {
     assert_eq!(members.len(), NAMES.len());
 }
 
+/// It is in the record of the deletion by whom so many are let go.
+#[test]
+fn by_which_permit_so_many_are_deleted_is_known() {
+    let (wanted, there) = (without(6), there());
+    let token = token(&wanted, &there);
+    let permit = |set: &ApplicationSet, there: &[Application]| changes(set, &wanted, there).permit;
+    let held = annotated(&[("max-deletions", "1")]);
+    assert_eq!(permit(&held, &there), None, "nothing is deleted");
+    let by_hand = annotated(&[("max-deletions", "1"), ("deletions-approved", token.as_str())]);
+    let permitted = permit(&by_hand, &there).unwrap();
+    assert_eq!((permitted.token.as_str(), permitted.given), (token.as_str(), None), "nobody knows who");
+    let wrong = changes(&held, &wanted, &there).wrong;
+    let approved = approve(&held, &wrong, &approval_of(&token)).unwrap();
+    assert_eq!(permit(&approved, &there).unwrap().given, Some(approval_of(&token)));
+    // One that is left is no more than may go without anybody.
+    let last: Vec<Application> =
+        there.iter().filter(|one| one.metadata.name.as_str() > "e").cloned().collect();
+    assert_eq!(permit(&approved, &last), None);
+    // What was approved before was something else.
+    let mut other = approved.clone();
+    let permits =
+        other.metadata.annotations.iter_mut().filter(|(key, _)| key.ends_with("/deletions-approval"));
+    permits.for_each(|(_, value)| *value = value.replace(&token, "000000000000"));
+    assert_eq!(permit(&other, &there).unwrap().given, None);
+}
+
 /// What somebody approves by a command.
 fn approval_of(token: &str) -> Approval {
     let at = serde_json::from_value(json!("2026-11-20T10:00:00Z")).unwrap();

@@ -7,6 +7,7 @@ mod generate;
 mod plan;
 mod runs;
 
+use tidegate_applicationset::rollout::full_name;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::sets::{SetExplanation, SetWish};
 
@@ -64,7 +65,7 @@ async fn wish(args: SetWishArgs, wish: SetWish) -> Result<Ended, CliError> {
 }
 
 async fn list(output: Format, service: &ServiceArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let found = desk::find(&Desk::of(service)?, None).await?;
+    let found = desk::look(&Desk::of(service)?, printer, None).await?;
     found.problems.iter().for_each(|problem| printer.warn(problem));
     match output {
         Format::Text if found.sets.is_empty() => printer.note("there are no ApplicationSets"),
@@ -75,7 +76,8 @@ async fn list(output: Format, service: &ServiceArgs, printer: &Printer) -> Resul
 }
 
 async fn get(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let found = desk::one(&Desk::of(&args.service)?, &args.name).await?;
+    let found =
+        desk::only(desk::look(&Desk::of(&args.service)?, printer, Some(&args.name)).await?, &args.name)?;
     match args.output {
         Format::Text => printer.out(&set::show(&found, printer.width()))?,
         format => printer.value(&found, format)?,
@@ -84,7 +86,7 @@ async fn get(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
 }
 
 async fn status(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let explanation = explained(args).await?;
+    let explanation = explained(args, printer).await?;
     match args.output {
         Format::Text => printer.out(&set::status(&explanation, printer.width()))?,
         format => printer.value(&explanation, format)?,
@@ -92,14 +94,15 @@ async fn status(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError>
     Ok(Ended::Done)
 }
 
-async fn explained(args: &OneSetArgs) -> Result<SetExplanation, CliError> {
+async fn explained(args: &OneSetArgs, printer: &Printer) -> Result<SetExplanation, CliError> {
     let desk = Desk::of(&args.service)?;
-    let name = desk::named(&desk, &args.name).await?;
-    Ok(desk::explain(&desk, &name).await?)
+    let found = desk::look(&desk, printer, Some(&args.name)).await?;
+    let name = full_name(&desk::only(found, &args.name)?);
+    Ok(desk::look_explained(&desk, printer, &name).await?)
 }
 
 async fn explain(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let explanation = explained(args).await?;
+    let explanation = explained(args, printer).await?;
     match args.output {
         Format::Text => {
             let mut text = Text::plain(format!("{}: {}", explanation.set, explanation.line));

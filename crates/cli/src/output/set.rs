@@ -5,7 +5,7 @@ use tidegate_lifecycle::rollout::{MemberOutcome, MemberStatus, MemberView, Rollo
 use tidegate_lifecycle::teardown::{self, TeardownView};
 use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, ApplicationSetGenerator};
 use tidegate_service::applications::store::AppKey;
-use tidegate_service::documents::runs::step_words;
+use tidegate_service::documents::runs::{approval_words, step_words};
 use tidegate_service::sets::SetExplanation;
 
 use super::{Style, Text, one_line, table};
@@ -126,7 +126,9 @@ pub fn progress(view: &RolloutView, width: Option<u16>) -> Text {
         // Argo CD's word for one that was skipped is Healthy.
         let is_healthy = |member: &&MemberView| member.status == MemberStatus::Healthy && !is_skipped(member);
         let healthy = of_step().filter(is_healthy).count();
-        let apart = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+        let left = view.left.iter().filter(|left| left.step == number.to_string()).count();
+        let apart = [(skipped, "skipped"), (left, "left")].into_iter().filter(|(count, _)| *count > 0);
+        let apart: String = apart.map(|(count, what)| format!(", {count} {what}")).collect();
         let at_once = step.max_update.map_or_else(|| "all".to_owned(), |most| most.to_string());
         let healthy = format!("{healthy}/{}{apart}", step.members);
         [
@@ -144,19 +146,20 @@ pub fn progress(view: &RolloutView, width: Option<u16>) -> Text {
     let mut text = heading("Rollout", &view.message, view.paused.as_deref());
     text.append(table(heads, rows, width));
     text.end_line();
-    let mut members: Vec<_> = view.members.iter().collect();
-    // Those of no step come last.
-    members.sort_by_key(|member| member.step.parse().unwrap_or(u32::MAX));
-    let rows = members.into_iter().map(|member| {
-        let targets = member.target_revisions.iter().map(|revision| short(revision));
-        [
-            member.application.clone(),
-            step_number(&member.step),
-            standing(member),
-            targets.collect::<Vec<_>>().join(" "),
-            member.message.clone(),
-        ]
+    let targets = |all: &[String]| all.iter().map(|revision| short(revision)).collect::<Vec<_>>().join(" ");
+    let members = view.members.iter().map(|member| {
+        let (step, targets) = (step_number(&member.step), targets(&member.target_revisions));
+        (&member.step, [member.application.clone(), step, standing(member), targets, member.message.clone()])
     });
+    let left = view.left.iter().map(|left| {
+        let (step, targets) = (step_number(&left.step), targets(&left.target_revisions));
+        let message = format!("{} ({})", left.message, left.at);
+        (&left.step, [left.application.clone(), step, "Left".to_owned(), targets, message])
+    });
+    let mut rows: Vec<_> = members.chain(left).collect();
+    // Those of no step come last.
+    rows.sort_by_key(|(step, _)| step.parse().unwrap_or(u32::MAX));
+    let rows = rows.into_iter().map(|(_, row)| row);
     text.append(table(["APPLICATION", "STEP", "STATUS", "TARGET", "MESSAGE"], rows, width));
     text
 }
@@ -180,6 +183,11 @@ fn step_number(number: &str) -> String {
 /// A deletion step by step.
 pub fn deletion(view: &TeardownView, width: Option<u16>) -> Text {
     let mut text = heading("Deletion", &view.message, view.paused.as_deref());
+    for approval in &view.approvals {
+        let words = one_line(&approval_words(approval));
+        text.add(Style::Plain, format!("held because they were too many, and approved by {words}"));
+        text.end_line();
+    }
     let heads = ["STEP", "SELECTS", "GONE", "AT ONCE"];
     let steps = view.steps.iter().filter(|step| step.step.is_some() || step.members > 0);
     let rows = steps.map(|step| {

@@ -51,6 +51,9 @@ pub struct Explanation {
     pub overridden: Vec<String>,
     /// What comes next: `wave 3, 6 objects`.
     pub next: Option<String>,
+    /// An attempt has failed, and nothing is done before the next one.
+    #[serde(skip)]
+    pub awaits_attempt: bool,
     /// When this was true.
     pub at: Timestamp,
 }
@@ -195,6 +198,7 @@ fn blank(position: &str, at: Timestamp) -> Explanation {
         plan: None,
         overridden: Vec::new(),
         next: None,
+        awaits_attempt: false,
         at,
     }
 }
@@ -300,6 +304,7 @@ fn retry(operation: &Operation, until: Timestamp, now: Timestamp) -> Explanation
     Explanation {
         progress: failure,
         next: Some(format!("attempt {} in {left}", operation.attempt.saturating_add(1))),
+        awaits_attempt: true,
         ..blank(&format!("attempt {} failed", operation.attempt), now)
     }
 }

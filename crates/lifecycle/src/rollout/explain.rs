@@ -127,6 +127,7 @@ fn why(rollout: &Rollout, member: &Member, now: Timestamp) -> Option<String> {
         Progress::Waiting if rollout.is_watched(member, now) => {
             Some("maxUpdate is 0: sync it by hand, or skip it".to_owned())
         }
+        Progress::Waiting if member.is_tried_again() => Some(tried_again(rollout).to_owned()),
         Progress::Promoted => Some(or_trouble("Pending: its sync gets an id".to_owned())),
         Progress::Named { window: Some(window), .. } => {
             Some(or_trouble(format!("Pending: its sync waits for {}", held_by(window))))
@@ -139,6 +140,14 @@ fn why(rollout: &Rollout, member: &Member, now: Timestamp) -> Option<String> {
         Progress::Settling { .. } => Some(not_healthy(member)),
         Progress::Failed { message, .. } => Some(format!("it failed: {message}; retry or skip it")),
         _ => None,
+    }
+}
+
+/// When a member is tried again that waits for that.
+fn tried_again(rollout: &Rollout) -> &'static str {
+    match rollout.paused {
+        Some(_) => "it is to be tried again, once the rollout goes on",
+        None => "it is to be tried again, once it has its turn",
     }
 }
 

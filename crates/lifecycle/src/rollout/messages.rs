@@ -15,6 +15,8 @@ pub(super) const COMPLETED: &str = "ApplicationSet Rollout has completed";
 pub(super) const SUPERSEDED: &str = "the ApplicationSet has other targets by now; a new rollout brings them";
 pub(super) const NOTHING_BEFORE: &str = "there is nothing to go back to: nothing was deployed before";
 
+pub(super) const ONCE_MORE: &str = "Application is to be synced once more, setting status to Waiting";
+
 /// How the words begin for what keeps a sync from beginning, where that is no sync window.
 const APPROVAL: &str = "the approval of its plan: ";
 
@@ -80,7 +82,7 @@ fn waiting(member: &Member) -> &'static str {
         }
         (false, true) => "Application has pending changes, setting status to Waiting",
         (true, false) => "Application has pending changes (spec differs), setting status to Waiting",
-        (true, true) => "Application is to be synced once more, setting status to Waiting",
+        (true, true) => ONCE_MORE,
     }
 }
 
@@ -115,6 +117,7 @@ pub(super) fn completed(rollout: &Rollout) -> String {
         ("skipped", of(|progress| matches!(progress, Progress::Skipped(_)))),
         ("taken for Healthy", of(|progress| *progress == Progress::Assumed)),
         ("too late", of(|progress| *progress == Progress::Late)),
+        ("left the ApplicationSet", of(|progress| *progress == Progress::Gone)),
     ] {
         if !names.is_empty() {
             message = format!("{message}; {what}: {}", enumerate(&names));
@@ -146,6 +149,13 @@ pub(super) fn step_failed(rollout: &Rollout, step: u32, cause: Cause) -> String 
             format!("{failures} of {name} failed, {most} may: {}", enumerate(&failed))
         }
     }
+}
+
+/// That a step is being rolled back, and why.
+pub(super) fn rolling_back(rollout: &Rollout, step: u32) -> String {
+    let failure = rollout.step(step).and_then(|step| step.failed.as_ref());
+    let why = failure.map(|failure| format!(": {}", failure.message)).unwrap_or_default();
+    format!("ApplicationSet is rolling back step {}{why}", step.saturating_add(1))
 }
 
 /// How a step that was rolled back has ended.

@@ -26,6 +26,7 @@ mod explain;
 mod fact;
 mod follow;
 mod input;
+mod left;
 mod machine;
 mod messages;
 mod milestones;
@@ -45,12 +46,14 @@ pub use explain::explain;
 pub use fact::{Fact, Listed};
 pub use follow::follow;
 pub use input::{ChildNews, Input, Sight, Wish};
+pub use left::{LeftView, left};
 pub use machine::{Progressive, Seen};
 pub use messages::REASON;
 pub use milestones::milestones;
 pub use pending::pending;
 pub use record::{Details, DetailsOfKind1, DetailsOfKind2};
 pub use request::{Deployed, MemberSpec, OnFailure, OnNewTargets, OnPending, Options, Request, Step, Target};
+pub use rules::{may_be_retried, may_be_skipped};
 pub use state::{
     Cause, End, Failure, Member, NewTargets, Outcome, Progress, Rollout, Stage, State, StepState, Then, Work,
 };

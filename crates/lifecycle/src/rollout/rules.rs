@@ -7,7 +7,7 @@ use tidegate_model::{OperationId, Timestamp};
 
 use super::request::OnNewTargets;
 use super::state::{Member, Progress, Rollout, Stage, StepState, Work};
-use crate::fleet::{Assignment, Labels, assign, count};
+use crate::fleet::{Assignment, Labels, assign, count, enumerate};
 use crate::operation::{APPROVAL, Verdict, is_known_gate, soak_of};
 
 impl Progress {
@@ -75,6 +75,11 @@ impl Member {
         self.touched && self.before.is_some() && self.work == Work::Sync && is_over
     }
 
+    /// Whether it waits for its turn once more, after an operation of this rollout was at work on it.
+    pub(super) fn is_tried_again(&self) -> bool {
+        self.progress == Progress::Waiting && self.work == Work::Sync && self.touched
+    }
+
     /// Whether a step has it, and it is still there.
     pub(super) fn is_selected(&self) -> bool {
         self.place.step.is_some() && self.progress != Progress::Gone
@@ -83,6 +88,19 @@ impl Member {
     fn has_failed(&self) -> bool {
         matches!(self.progress, Progress::Failed { .. })
     }
+}
+
+/// Those that can be skipped now, by their steps: `step 1: dev; step 2: qa`. Empty where there are none.
+pub fn may_be_skipped(rollout: &Rollout) -> String {
+    rollout.by_step(|member| {
+        matches!(member.progress, Progress::Waiting | Progress::Settling { .. } | Progress::Failed { .. })
+            || member.progress.is_at_work() && !matches!(member.progress, Progress::Stopping { .. })
+    })
+}
+
+/// The same of those that can be brought to their target once more.
+pub fn may_be_retried(rollout: &Rollout) -> String {
+    rollout.by_step(|member| rollout.is_retried(member, false))
 }
 
 impl StepState {
@@ -115,6 +133,34 @@ impl Rollout {
     pub fn members_of(&self, step: u32) -> impl Iterator<Item = (&String, &Member)> {
         let is_there = |member: &Member| member.progress != Progress::Gone;
         self.members.iter().filter(move |(_, member)| member.place.step == Some(step) && is_there(member))
+    }
+
+    /// Those of which something is true, by their steps: `step 1: dev-a, dev-b; step 2: qa`. Empty where there are none.
+    pub(super) fn by_step(&self, is_it: impl Fn(&Member) -> bool) -> String {
+        let of_step = |step: u32| {
+            let members = self.members_of(step).filter(|(_, member)| is_it(member));
+            let names: Vec<&str> = members.map(|(name, _)| name.as_str()).collect();
+            let number = step.saturating_add(1);
+            (!names.is_empty()).then(|| format!("step {number}: {}", enumerate(&names)))
+        };
+        let steps = (0..).zip(&self.steps).filter_map(|(step, _)| of_step(step));
+        steps.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Whether a retry concerns a member. Of a step those are retried that have failed; one that is named also when it succeeded
+    /// and does not become Healthy, or was skipped. A step that has passed is over: later ones rest on it.
+    pub(super) fn is_retried(&self, member: &Member, is_whole_step: bool) -> bool {
+        let has_passed = match self.stage {
+            Stage::Begun => false,
+            Stage::Held { step } | Stage::Rolling { step } => member.place.step < Some(step),
+            Stage::RollingBack { .. } | Stage::Ending { .. } => true,
+        };
+        let may_be = match member.progress {
+            Progress::Failed { .. } => true,
+            Progress::Settling { .. } | Progress::Skipped(_) | Progress::Assumed => !is_whole_step,
+            _ => false,
+        };
+        may_be && !has_passed
     }
 
     /// Where an Application with these labels belongs.

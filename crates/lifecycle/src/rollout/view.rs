@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, OperationId, Timestamp, Wisher};
 
+use super::left::{self, LeftView};
 use super::messages;
 use super::request::{OnFailure, Target};
 use super::state::{End, Member, Outcome, Progress, Rollout, Stage, State};
@@ -42,6 +43,9 @@ pub struct RolloutView {
     pub steps: Vec<StepView>,
     /// The Applications of the set, by name.
     pub members: Vec<MemberView>,
+    /// Those that left the set while it went on, by name: they are none of the `members` any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<LeftView>,
 }
 
 /// How a step stands.
@@ -150,7 +154,7 @@ pub struct MemberView {
     pub also: Vec<u32>,
 }
 
-/// How a rollout stands; `None` before it has begun. Applications that are gone are not in it.
+/// How a rollout stands; `None` before it has begun.
 pub fn view(state: &State) -> Option<RolloutView> {
     let rollout = state.rollout()?;
     let (outcome, asker) = (rollout.outcome.as_ref(), Wisher::read(&rollout.by));
@@ -174,15 +178,21 @@ pub fn view(state: &State) -> Option<RolloutView> {
                 application: name.clone(),
                 status: member.status(),
                 outcome: outcome_of(member),
-                step: member.place.step.map_or_else(|| "-1".to_owned(), |step| number(step).to_string()),
-                message: messages::of_member(member),
+                step: step_text(member),
+                message: message_of(rollout, member),
                 target_revisions: has_or_gets(member).revisions.clone(),
                 last_transition_time: member.since,
                 operation: member.progress.operation(),
                 also: member.place.also.iter().map(|step| number(*step)).collect(),
             })
             .collect(),
+        left: left::by_state(rollout),
     })
+}
+
+/// The number of the step of a member, from 1; `-1`: none selects it.
+pub(super) fn step_text(member: &Member) -> String {
+    member.place.step.map_or_else(|| "-1".to_owned(), |step| step.saturating_add(1).to_string())
 }
 
 /// The Applications that a person goes on without, by name: Argo CD's words call them Healthy.
@@ -192,7 +202,7 @@ pub fn skipped(state: &State) -> impl Iterator<Item = &str> {
     skipped.map(|(name, _)| name.as_str())
 }
 
-fn outcome_of(member: &Member) -> Option<MemberOutcome> {
+pub(super) fn outcome_of(member: &Member) -> Option<MemberOutcome> {
     match member.progress {
         Progress::Failed { .. } => Some(MemberOutcome::Failed),
         Progress::Settling { .. } => Some(MemberOutcome::Settling),
@@ -203,8 +213,16 @@ fn outcome_of(member: &Member) -> Option<MemberOutcome> {
     }
 }
 
+fn message_of(rollout: &Rollout, member: &Member) -> String {
+    let is_ending = matches!(rollout.stage, Stage::Ending { .. });
+    if member.is_tried_again() && !is_ending {
+        return messages::ONCE_MORE.to_owned();
+    }
+    messages::of_member(member)
+}
+
 /// What a member is brought to; of one that was rolled back, what it has again.
-fn has_or_gets(member: &Member) -> &Target {
+pub(super) fn has_or_gets(member: &Member) -> &Target {
     match (&member.progress, &member.before) {
         (Progress::RolledBack { .. }, Some(before)) => &before.target,
         _ => &member.target,
@@ -263,6 +281,9 @@ fn step_status(rollout: &Rollout, step: u32) -> StepStatus {
 pub fn condition(rollout: &Rollout) -> (bool, String, &'static str) {
     // One that is paused stays where it is, though all of that step may be done.
     let paused = rollout.current_step().filter(|_| rollout.paused.is_some());
+    if let Stage::RollingBack { step } = rollout.stage {
+        return (true, messages::rolling_back(rollout, step), "ApplicationSetRollingBack");
+    }
     let step = rollout.first_open().into_iter().chain(paused).min();
     match step.filter(|_| rollout.outcome.is_none()) {
         Some(step) => {

@@ -55,6 +55,7 @@ fn begun(fact: &Fact) -> Option<State> {
         paused: None,
         terminated: None,
         outcome: None,
+        approvals: Vec::new(),
     })))
 }
 
@@ -102,6 +103,11 @@ fn running(teardown: &mut Teardown, fact: &Fact) -> Option<()> {
         Fact::TerminateRequested(said) => {
             teardown.terminated = Some(said.clone());
             teardown.paused = None;
+            Some(())
+        }
+        Fact::Approved(approval) => {
+            (!teardown.is_approved(&approval.token)).then_some(())?;
+            teardown.approvals.push(approval.clone());
             Some(())
         }
         Fact::Begun { .. } | Fact::Finished { .. } => None,

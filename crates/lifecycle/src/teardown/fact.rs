@@ -6,7 +6,7 @@ use tidegate_model::Timestamp;
 
 use super::order::Order;
 use super::request::Options;
-use super::state::{End, Stage};
+use super::state::{Approval, End, Stage};
 use crate::fleet::{Assignment, Said};
 
 /// Something that happened to a teardown, as the log keeps it.
@@ -125,6 +125,8 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
+    /// A person has let deletions be done that were held because they are too many.
+    Approved(Approval),
 }
 
 /// An Application that is to be deleted, as it is recorded.

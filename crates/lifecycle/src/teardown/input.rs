@@ -1,6 +1,7 @@
 //! What can reach a teardown: answers, sights, and wishes of people.
 
 use super::request::{MemberSpec, Request};
+use super::state::Approval;
 use crate::fleet::Scope;
 use crate::operation::CallError;
 
@@ -34,6 +35,9 @@ pub enum Input {
         /// It.
         member: Box<MemberSpec>,
     },
+    /// A person has let deletions be done that were held because they are too many: members are about to join for it. Told more
+    /// than once it counts once.
+    Approved(Approval),
     /// What a person asks for.
     Wish {
         /// What.

@@ -15,6 +15,7 @@
 
 mod command;
 mod decide;
+mod earlier;
 mod evolve;
 mod explain;
 mod fact;
@@ -43,5 +44,5 @@ pub use order::{Order, Selection};
 pub use pending::pending;
 pub use record::{Details, DetailsOfKind1};
 pub use request::{MemberSpec, OnLate, Options, Request};
-pub use state::{End, Member, Outcome, Progress, Stage, State, StepState, Teardown};
-pub use view::{MemberStatus, MemberView, StepView, TeardownView, view};
+pub use state::{Approval, End, Member, Outcome, Progress, Stage, State, StepState, Teardown};
+pub use view::{ApprovalView, MemberStatus, MemberView, StepView, TeardownView, view};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{LogRecord, Records, StreamKind};
 
+use super::earlier::StateOfKind1;
 use super::fact::Fact;
 use super::state::{End, Progress, State};
 use super::view::message;
@@ -11,7 +12,7 @@ use crate::fleet::count;
 impl LogRecord for Fact {
     type Earlier = Self;
 
-    const HIGHEST_KIND: u16 = 16;
+    const HIGHEST_KIND: u16 = 17;
 
     fn is_earlier(_: u16) -> bool {
         false
@@ -35,21 +36,22 @@ impl LogRecord for Fact {
             Self::Resumed(_) => 14,
             Self::TerminateRequested(_) => 15,
             Self::Finished { .. } => 16,
+            Self::Approved(_) => 17,
         }
     }
 }
 
 impl LogRecord for State {
-    type Earlier = Self;
+    type Earlier = StateOfKind1;
 
-    const HIGHEST_KIND: u16 = 1;
+    const HIGHEST_KIND: u16 = 2;
 
-    fn is_earlier(_: u16) -> bool {
-        false
+    fn is_earlier(kind: u16) -> bool {
+        kind == 1
     }
 
     fn kind(&self) -> u16 {
-        1
+        2
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::order::Order;
+use super::state::Approval;
 use crate::fleet::Labels;
 
 /// An ordered deletion.
@@ -22,6 +23,8 @@ pub struct Request {
     pub members: Vec<MemberSpec>,
     /// What is to be done in cases.
     pub options: Options,
+    /// Who has let these deletions be done, where they were held because they are too many.
+    pub approved: Option<Approval>,
 }
 
 /// An Application that is to be deleted.

@@ -36,6 +36,11 @@ impl Teardown {
         }
     }
 
+    /// Whether it is recorded that deletions are let be done by this.
+    pub(super) fn is_approved(&self, token: &str) -> bool {
+        self.approvals.iter().any(|known| known.token == token)
+    }
+
     /// The members of a step, by name.
     pub fn members_of(&self, step: u32) -> impl Iterator<Item = (&String, &Member)> {
         self.members.iter().filter(move |(_, member)| member.place.step == Some(step))

@@ -73,6 +73,17 @@ pub struct Teardown {
     pub terminated: Option<Said>,
     /// How it ended.
     pub outcome: Option<Outcome>,
+    /// Who has let deletions be done that were held because they are too many, in order.
+    pub approvals: Vec<Approval>,
+}
+
+/// That a person has let deletions be done which were held because they are too many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// Stands for the Applications that were to stay. One is given once.
+    pub token: String,
+    /// Who, why, and when.
+    pub said: Said,
 }
 
 /// Where a teardown stands. Steps are counted from 0, in the order of deletion.

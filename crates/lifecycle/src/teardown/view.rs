@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Timestamp, Wisher};
 
-use super::state::{End, Progress, State, Teardown};
+use super::state::{Approval, End, Progress, State, Teardown};
 use crate::fleet::{Said, count};
 
 /// How the deletion of an Application stands.
@@ -53,6 +53,32 @@ pub struct TeardownView {
     pub finished_at: Option<Timestamp>,
     /// The Applications, in the order of deletion.
     pub members: Vec<MemberView>,
+    /// Who has let deletions be done that were held because they are too many, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<ApprovalView>,
+}
+
+/// That somebody has let deletions be done which were held because they are too many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeletionsApproval")]
+pub struct ApprovalView {
+    /// Who.
+    pub by: String,
+    /// Why; absent where nobody has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// Stood for the Applications that were to stay.
+    pub token: String,
+}
+
+impl From<&Approval> for ApprovalView {
+    fn from(Approval { token, said }: &Approval) -> Self {
+        let reason = Some(said.why.clone()).filter(|why| !why.is_empty());
+        Self { by: said.by.clone(), reason, at: said.at, token: token.clone() }
+    }
 }
 
 /// A step of a deletion.
@@ -108,6 +134,7 @@ pub fn view(state: &State) -> Option<TeardownView> {
         started_at: teardown.started_at,
         finished_at: outcome.map(|outcome| outcome.at),
         members: members(teardown),
+        approvals: teardown.approvals.iter().map(Into::into).collect(),
     })
 }
 

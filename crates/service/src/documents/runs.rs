@@ -17,7 +17,7 @@ use tidegate_oplog::EntryOf;
 
 pub use course::WaitSpan;
 pub use facts::RunFact;
-pub use page::step_words;
+pub use page::{approval_words, step_words};
 
 /// What the document is called in its field `record`; a reader tells from it what to expect.
 const RECORD: &str = "tidegate.dev/run/v1";
@@ -254,7 +254,11 @@ impl Run {
         now: Timestamp,
     ) -> Self {
         let told = rollout::documents(first, facts);
-        let rollout = progressive::view(state);
+        let mut rollout = progressive::view(state);
+        // Where all facts are kept, they say how far those were that have left the set.
+        if let (1, Some(view), Ok(left)) = (first, rollout.as_mut(), progressive::left(facts)) {
+            view.left = left;
+        }
         let line = line.or_asked_by(rollout.as_ref().map(|view| (&view.by, &view.reason)));
         let run = RunDocument {
             explanation: (!state.is_finished()).then(|| progressive::explain(state, now)),

@@ -84,6 +84,7 @@ pub(super) fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool
         plan: None,
         overridden: Vec::new(),
         next: None,
+        awaits_attempt: false,
         at: now,
     };
     let explanation = ExplanationDocument::new(&operation, explanation, at_work);

@@ -8,6 +8,7 @@ mod calling;
 mod deleting;
 mod explaining;
 mod milestones;
+mod removing;
 mod rolling;
 mod telling;
 mod wishing;
@@ -404,7 +405,7 @@ impl SetState {
         (self.generated, self.failure, self.wrong) = (generated, failure, changes.wrong);
         if changes.order != Order::AllAtOnce {
             let why = "it is not generated any more";
-            self.tear_down(changes.order, changes.delete, why).await;
+            self.tear_down(changes.order, (changes.delete, changes.permit), why).await;
         }
         self.keep_generated().await;
         if !is_unsettled {

@@ -63,7 +63,7 @@ pub use serving::SetServing;
 pub use shown::shown;
 pub use tidegate_applicationset::policy::Options as PolicyOptions;
 pub use tidegate_applicationset::preview::DeletionPreview;
-pub use wishes::{HeldDeletions, SetExplanation, SetWish};
+pub use wishes::{AskedRetry, HeldDeletions, SetExplanation, SetWish};
 
 /// What is decided for all ApplicationSets of a process.
 #[derive(Clone, Debug, Default)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::fleet::Explanation;
 use tidegate_lifecycle::rollout::RolloutView;
 use tidegate_lifecycle::teardown::TeardownView;
+use tidegate_model::{StreamId, Timestamp};
 
 /// What a person asks of the rollout or the teardown that is under way. Steps are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,8 +61,12 @@ pub struct SetExplanation {
     pub line: String,
     /// Its newest rollout; absent without one.
     pub rollout: Option<RolloutView>,
+    /// Its id, by which `tidegate appset show-run` shows it.
+    pub rollout_id: Option<StreamId>,
     /// The deletion that is under way, or the last one; absent without one.
     pub teardown: Option<TeardownView>,
+    /// Its id.
+    pub teardown_id: Option<StreamId>,
     /// What is waited for; absent where nothing is under way.
     pub explanation: Option<Explanation>,
     /// Applications that no step selects, by name.
@@ -70,6 +75,20 @@ pub struct SetExplanation {
     pub refused: BTreeMap<String, String>,
     /// Deletions that wait until somebody approves them, because they are too many; absent where none does.
     pub held: Option<HeldDeletions>,
+    /// Who has asked for what has ended to be begun again, until it is; absent where nobody has.
+    pub retry: Option<AskedRetry>,
+}
+
+/// That somebody has asked for what has ended to be begun again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AskedRetry {
+    /// Who.
+    pub by: String,
+    /// Why; absent where nobody has said so.
+    pub reason: Option<String>,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// Deletions of Applications that are held because they are too many.

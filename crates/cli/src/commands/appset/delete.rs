@@ -33,6 +33,11 @@ pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
         return Ok(Ended::Done);
     }
     let known = desk::one(&desk, name).await?;
+    let is_going = known.metadata.deletion_timestamp.is_some() && !args.orphan;
+    if is_going && !args.yes {
+        printer.note(&already(&desk, &known).await?);
+        return Ok(Ended::Done);
+    }
     if !args.yes {
         if args.orphan {
             printer.warn("its Applications will stay");
@@ -48,10 +53,26 @@ pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
         reason: args.why.reason.clone(),
     };
     desk::tell(&desk, &request).await?;
+    if is_going {
+        printer.note(&already(&desk, &known).await?);
+    }
     if args.is_async {
         return Ok(Ended::Done);
     }
     gone(&desk, &known, args.timeout, printer).await
+}
+
+/// That a set is being deleted already: by whose wish, which deletion that is, and how far it is.
+async fn already(desk: &Desk, known: &ApplicationSet) -> Result<String, CliError> {
+    let explanation = desk::explain(desk, &full_name(known)).await?;
+    let begun = format!("ApplicationSet {} is being deleted already", set::name(known));
+    Ok(match (&explanation.teardown, explanation.teardown_id) {
+        (Some(view), Some(id)) if view.finished_at.is_none() => {
+            let why = view.reason.iter().map(|why| format!(" ({why})")).collect::<String>();
+            format!("{begun}, as {}{why} has asked: deletion {id}, {}", view.by, words(view))
+        }
+        _ => format!("{begun}: {}", explanation.line),
+    })
 }
 
 async fn show(

@@ -9,6 +9,7 @@ use tidegate_service::sets::{DeletionPreview, SetExplanation};
 
 use crate::commands::app::desk::Desk;
 use crate::error::CliError;
+use crate::output::Printer;
 
 /// The sets, or those that are meant.
 pub async fn find(desk: &Desk, name: Option<&str>) -> Result<ReachedSets, ServiceError> {
@@ -18,9 +19,22 @@ pub async fn find(desk: &Desk, name: Option<&str>) -> Result<ReachedSets, Servic
     }
 }
 
+/// As [`find`]; where nobody serves them here, as they stood last, and that is told.
+pub async fn look(desk: &Desk, printer: &Printer, name: Option<&str>) -> Result<ReachedSets, ServiceError> {
+    match desk {
+        Desk::Here(state_dir) => reach::find_sets(state_dir, printer, name).await,
+        Desk::There(remote) => remote.sets(name).await,
+    }
+}
+
 /// The only set that is meant.
 pub async fn one(desk: &Desk, name: &str) -> Result<ApplicationSet, CliError> {
-    let mut found = find(desk, Some(name)).await?.sets;
+    only(find(desk, Some(name)).await?, name)
+}
+
+/// The only one of those that were found by a name.
+pub fn only(found: ReachedSets, name: &str) -> Result<ApplicationSet, CliError> {
+    let mut found = found.sets;
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
         (Some(last), false) => {
@@ -46,6 +60,18 @@ pub async fn named(desk: &Desk, name: &str) -> Result<String, CliError> {
 pub async fn explain(desk: &Desk, name: &str) -> Result<SetExplanation, ServiceError> {
     match desk {
         Desk::Here(state_dir) => reach::explain_set(state_dir, name.to_owned()).await,
+        Desk::There(remote) => remote.explain_set(name).await,
+    }
+}
+
+/// As [`explain`]; where nobody serves it here, by what is recorded.
+pub async fn look_explained(
+    desk: &Desk,
+    printer: &Printer,
+    name: &str,
+) -> Result<SetExplanation, ServiceError> {
+    match desk {
+        Desk::Here(state_dir) => reach::find_explanation(state_dir, printer, name).await,
         Desk::There(remote) => remote.explain_set(name).await,
     }
 }

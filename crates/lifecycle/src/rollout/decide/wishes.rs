@@ -7,7 +7,10 @@ use crate::fleet::{Said, Scope};
 use crate::rollout::fact::Fact;
 use crate::rollout::input::Wish;
 use crate::rollout::messages;
+use crate::rollout::rules::{may_be_retried, may_be_skipped};
 use crate::rollout::state::{Member, Progress, Rollout, Stage, Then};
+
+const SKIPPED: &str = "skipped";
 
 pub(super) fn decide(
     rollout: &Rollout,
@@ -75,15 +78,17 @@ fn members<'a>(rollout: &'a Rollout, scope: &Scope) -> Result<Vec<(&'a String, &
     match scope {
         Scope::Step(number) => {
             let step = number.checked_sub(1).filter(|step| rollout.step(*step).is_some());
-            let step = step.ok_or_else(|| {
-                format!("there is no step {number}; the rollout has {}", rollout.steps.len())
-            })?;
+            let step =
+                step.ok_or_else(|| format!("there is no step {number}; the rollout has {}", steps(rollout)))?;
             Ok(rollout.members_of(step).collect())
         }
         Scope::Member(name) => {
             let found = rollout.members.get_key_value(name);
-            let (name, member) =
-                found.ok_or_else(|| format!("ApplicationSet {} has no Application {name}", rollout.set))?;
+            let (name, member) = found.ok_or_else(|| {
+                let (set, there) = (&rollout.set, rollout.by_step(|_| true));
+                let there = if there.is_empty() { "none".to_owned() } else { there };
+                format!("ApplicationSet {set} has no Application {name}; in its steps are {there}")
+            })?;
             if member.place.step.is_none() {
                 return Err(format!("no step selects Application {name}; sync it by itself"));
             }
@@ -92,11 +97,22 @@ fn members<'a>(rollout: &'a Rollout, scope: &Scope) -> Result<Vec<(&'a String, &
     }
 }
 
+/// `3: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))`.
+fn steps(rollout: &Rollout) -> String {
+    let steps = (1_u32..).zip(&rollout.steps);
+    let named: Vec<String> =
+        steps.map(|(number, step)| format!("{number} ({})", step.step.words())).collect();
+    match named.len() {
+        0 => "none".to_owned(),
+        count => format!("{count}: {}", named.join(", ")),
+    }
+}
+
 fn skip(rollout: &Rollout, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Rejection> {
     let members = members(rollout, scope).map_err(Rejection::NothingToSkip)?;
     let facts: Vec<Fact> = members.iter().filter_map(|(name, member)| skipped(name, member, said)).collect();
     if facts.is_empty() {
-        return Err(Rejection::NothingToSkip(left(&members, "skipped")));
+        return Err(Rejection::NothingToSkip(refused(&members, SKIPPED, &may_be_skipped(rollout))));
     }
     Ok(facts)
 }
@@ -120,40 +136,44 @@ fn retry(rollout: &Rollout, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Rej
     let is_whole_step = matches!(scope, Scope::Step(_));
     let facts: Vec<Fact> = members
         .iter()
-        .filter(|(_, member)| is_retried(rollout, member, is_whole_step))
+        .filter(|(_, member)| rollout.is_retried(member, is_whole_step))
         .map(|(name, _)| Fact::Retried { member: (*name).clone(), said: said.clone() })
         .collect();
     if facts.is_empty() {
-        return Err(Rejection::NothingToRetry(left(&members, "retried")));
+        return Err(Rejection::NothingToRetry(refused(&members, "retried", &may_be_retried(rollout))));
     }
     Ok(facts)
 }
 
-/// Of a step those are retried that have failed; one that is named also when it succeeded and does not become Healthy, or
-/// was skipped. A step that has passed is over: later ones rest on it.
-fn is_retried(rollout: &Rollout, member: &Member, is_whole_step: bool) -> bool {
-    let has_passed = match rollout.stage {
-        Stage::Begun => false,
-        Stage::Held { step } | Stage::Rolling { step } => member.place.step < Some(step),
-        Stage::RollingBack { .. } | Stage::Ending { .. } => true,
+/// Why nothing can be done to those that were named, and to which others it can be.
+fn refused(members: &[(&String, &Member)], what: &str, others: &str) -> String {
+    let why = match members {
+        [(name, member)] => unfit(name, member, what),
+        _ => format!("no Application of that step can be {what} now"),
     };
-    let may_be = match member.progress {
-        Progress::Failed { .. } => true,
-        Progress::Settling { .. } | Progress::Skipped(_) | Progress::Assumed => !is_whole_step,
-        _ => false,
-    };
-    may_be && !has_passed
+    match others {
+        "" => format!("{why}; and no other can be {what} now either"),
+        others => format!("{why}; what can be {what} now: {others}"),
+    }
 }
 
-fn left(members: &[(&String, &Member)], what: &str) -> String {
-    match members {
-        [(name, member)] => {
-            let status = member.status();
-            format!(
-                "Application {name} is {status:?} and cannot be {what} now: {}",
-                messages::of_member(member)
-            )
+fn unfit(name: &str, member: &Member, what: &str) -> String {
+    match &member.progress {
+        Progress::Skipped(said) if what == SKIPPED => {
+            format!("Application {name} is skipped already, by {} at {}", said.words(), said.at)
         }
-        _ => format!("no Application of that step can be {what} now"),
+        Progress::Skipped(said) => {
+            format!("Application {name} was skipped by {} at {}, and its step is over", said.words(), said.at)
+        }
+        Progress::Stopping { then: Then::Skip(said), .. } => format!(
+            "Application {name} is being skipped already, by {} at {}: its operation is stopped first",
+            said.words(),
+            said.at
+        ),
+        Progress::Gone => format!("Application {name} has left the ApplicationSet"),
+        _ => {
+            let (status, message) = (member.status(), messages::of_member(member));
+            format!("Application {name} is {status:?} and cannot be {what} now: {message}")
+        }
     }
 }

@@ -131,6 +131,7 @@ fn settled(member: &mut Member, fact: &Fact) -> Option<()> {
             let may_be = !member.progress.is_at_work() && member.progress != Progress::Gone;
             may_be.then_some(())?;
             member.become_at(Progress::Gone, *at);
+            member.since = *at;
         }
         _ => return None,
     }

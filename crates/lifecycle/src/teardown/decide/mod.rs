@@ -11,7 +11,7 @@ use super::input::{Found, Input, Sight, Wish};
 use super::order::Order;
 use super::request::{MemberSpec, Request};
 use super::state::{End, Member, Progress, State, Teardown};
-use crate::fleet::{Said, Scope};
+use crate::fleet::{Said, Scope, enumerate};
 use crate::operation::CallError;
 
 pub use rejection::Rejection;
@@ -37,7 +37,7 @@ fn begun(request: &Request, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
     if let Some(twice) = request.members.iter().find(|member| !names.insert(&member.name)) {
         return Err(Rejection::NamedTwice { set: request.set.clone(), member: twice.name.clone() });
     }
-    Ok(vec![Fact::Begun {
+    let begun = Fact::Begun {
         set: request.set.clone(),
         uid: request.uid.clone(),
         by: request.by.clone(),
@@ -45,7 +45,9 @@ fn begun(request: &Request, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
         members: request.members.iter().map(|member| listed(&request.order, member)).collect(),
         options: request.options,
         at: now,
-    }])
+    };
+    let approved = request.approved.clone().map(Fact::Approved);
+    Ok(std::iter::once(begun).chain(approved).collect())
 }
 
 fn listed(order: &Order, member: &MemberSpec) -> Listed {
@@ -61,6 +63,8 @@ fn running(teardown: &Teardown, input: &Input, now: Timestamp) -> Result<Vec<Fac
         }
         Input::Sighted { member, uid, sight } => sighted(teardown, member, uid, sight, now).ok_or_else(stale),
         Input::Joined { member } => joined(teardown, member, now).ok_or_else(stale),
+        Input::Approved(approval) if teardown.is_approved(&approval.token) => Ok(Vec::new()),
+        Input::Approved(approval) => Ok(vec![Fact::Approved(approval.clone())]),
         Input::Wish { wish, by, why } => {
             let said = Said { by: by.clone(), why: why.clone(), at: now };
             wished(teardown, wish, said)
@@ -132,31 +136,65 @@ fn wished(teardown: &Teardown, wish: &Wish, said: Said) -> Result<Vec<Fact>, Rej
 }
 
 fn skipped(teardown: &Teardown, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Rejection> {
-    let members: Vec<(&String, &Member)> = match scope {
-        Scope::Step(number) => {
-            let step = teardown.order.numbered(*number);
-            let why = || {
-                let steps = teardown.order.step_count().saturating_sub(1);
-                format!(
-                    "there is no step {number}: the order has {steps}; name an Application that is in none"
-                )
-            };
-            teardown.members_of(step.ok_or_else(|| Rejection::NothingToSkip(why()))?).collect()
-        }
-        Scope::Member(name) => {
-            let why =
-                || format!("Application {name} of ApplicationSet {} is not to be deleted", teardown.set);
-            let found = teardown.members.get_key_value(name);
-            vec![found.ok_or_else(|| Rejection::NothingToSkip(why()))?]
-        }
-    };
+    let members = members(teardown, scope).map_err(Rejection::NothingToSkip)?;
     let open = members.iter().filter(|(_, member)| !member.progress.is_settled());
     let facts: Vec<Fact> =
         open.map(|(name, _)| Fact::Left { member: (*name).clone(), said: said.clone() }).collect();
     if facts.is_empty() {
-        let names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
-        let which = crate::fleet::enumerate(&names);
-        return Err(Rejection::NothingToSkip(format!("nothing is awaited there any more: {which}")));
+        return Err(Rejection::NothingToSkip(unfit(teardown, &members)));
     }
     Ok(facts)
+}
+
+/// Those a wish is about, by name; with what is wrong with it, and which there are, where there are none.
+fn members<'a>(teardown: &'a Teardown, scope: &Scope) -> Result<Vec<(&'a String, &'a Member)>, String> {
+    match scope {
+        Scope::Step(number) => {
+            let step = teardown.order.numbered(*number);
+            let why = || {
+                let steps = teardown.order.step_count().saturating_sub(1);
+                let of = by_step(teardown, |_| true);
+                format!("there is no step {number}: the order has {steps}; {of}")
+            };
+            Ok(teardown.members_of(step.ok_or_else(why)?).collect())
+        }
+        Scope::Member(name) => {
+            let why = || {
+                let of = by_step(teardown, |_| true);
+                format!("Application {name} of ApplicationSet {} is not to be deleted; {of}", teardown.set)
+            };
+            Ok(vec![teardown.members.get_key_value(name).ok_or_else(why)?])
+        }
+    }
+}
+
+/// Those of which something is true, in the order of deletion: `step 2: db-a, db-b; in no step: x`.
+fn by_step(teardown: &Teardown, is_it: impl Fn(&Member) -> bool) -> String {
+    let of_step = |step: u32| {
+        let members = teardown.members_of(step).filter(|(_, member)| is_it(member));
+        let names: Vec<&str> = members.map(|(name, _)| name.as_str()).collect();
+        let place = teardown.order.number(step).map(|number| format!("step {number}"));
+        let place = place.unwrap_or_else(|| "in no step".to_owned());
+        (!names.is_empty()).then(|| format!("{place}: {}", enumerate(&names)))
+    };
+    (0..teardown.order.step_count()).filter_map(of_step).collect::<Vec<_>>().join("; ")
+}
+
+/// Why nothing is skipped of those that were named, and what can be.
+fn unfit(teardown: &Teardown, members: &[(&String, &Member)]) -> String {
+    let why = match members {
+        [(name, Member { progress: Progress::Left(said), .. })] => {
+            format!("Application {name} is skipped already, by {} at {}", said.words(), said.at)
+        }
+        [(name, _)] => format!("Application {name} is gone already"),
+        [] => "that step has no Application".to_owned(),
+        several => {
+            let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+            format!("nothing is awaited there any more: {}", enumerate(&names))
+        }
+    };
+    match by_step(teardown, |member| !member.progress.is_settled()).as_str() {
+        "" => format!("{why}; and no other can be skipped now either"),
+        others => format!("{why}; what can be skipped now: {others}"),
+    }
 }

@@ -1,9 +1,9 @@
 //! What users see happen, one story each.
 
-use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
+use tidegate_lifecycle::fleet::{MaxUpdate, Said, Scope};
 use tidegate_lifecycle::teardown::{
-    End, Input, MemberStatus, OnLate, Options, Order, Request, Selection, State, Wish, decide, evolve,
-    milestones, view,
+    Approval, End, Fact, Input, MemberStatus, OnLate, Options, Order, Request, Selection, State, Wish,
+    decide, evolve, milestones, view,
 };
 
 use super::order::selection;
@@ -30,6 +30,7 @@ fn request(word: &str) -> Request {
         },
         members: names.map(of).into(),
         options: Options::default(),
+        approved: None,
     }
 }
 
@@ -204,6 +205,51 @@ fn what_is_told_of_a_deletion_is_found_in_its_state() {
             "DeletionCompleted 7 Applications are gone",
         ]
     );
+}
+
+#[test]
+fn who_approves_deletions_that_were_held_is_in_the_record_from_the_first_on() {
+    let said = |by: &str, seconds: i64| Said { by: by.into(), why: "CHG-7".into(), at: at(seconds) };
+    let approval = |token: &str, by: &str| Approval { token: token.into(), said: said(by, 1) };
+    let approved = Some(approval("a1", "cia"));
+    let mut world = World::new(Request { approved, ..request("Reverse") });
+    // More drop out; the first of these approvals is known, and the other is given once.
+    for token in ["a1", "b2", "b2"] {
+        world.at(500, Input::Approved(approval(token, "dan")));
+    }
+    world.at(500, Input::Joined { member: Box::new(spec("db-late", "env=db")) });
+    world.run();
+    assert_eq!(end(&world), Some(End::Completed));
+    let approvals = view(world.state()).unwrap().approvals;
+    let told: Vec<_> = approvals.iter().map(|one| (&*one.token, &*one.by, one.reason.as_deref())).collect();
+    assert_eq!(told, [("a1", "cia", Some("CHG-7")), ("b2", "dan", Some("CHG-7"))]);
+    let begin =
+        Input::Begin(Box::new(Request { approved: Some(approval("a1", "cia")), ..request("Reverse") }));
+    let facts = decide(&State::New, &begin, at(0)).unwrap();
+    let [Fact::Begun { .. }, Fact::Approved(first)] = &facts[..] else { panic!("{facts:?}") };
+    assert_eq!(first.said, said("cia", 1), "with the beginning, so that no kill comes in between");
+}
+
+#[test]
+fn what_cannot_be_skipped_is_answered_with_what_can() {
+    let mut world = World::new(request("Reverse"));
+    world.wish(0, Wish::Skip(Scope::Member("db-a".into())));
+    world.run_until(1_500);
+    let refused = |scope| {
+        let input = Input::Wish { wish: Wish::Skip(scope), by: "bob".into(), why: String::new() };
+        decide(world.state(), &input, at(2)).unwrap_err().to_string()
+    };
+    let all = "step 3: web-a, web-b; step 2: db-a, db-b; step 1: config-a, config-b; in no step: x";
+    let unknown = refused(Scope::Step(4));
+    assert_eq!(unknown, format!("there is no step 4: the order has 3; {all}"));
+    let unknown = refused(Scope::Member("y".into()));
+    assert!(unknown.contains("Application y of ") && unknown.ends_with(&format!("; {all}")), "{unknown}");
+    let rest =
+        "what can be skipped now: step 3: web-b; step 2: db-b; step 1: config-a, config-b; in no step: x";
+    let twice = refused(Scope::Member("db-a".into()));
+    assert!(twice.starts_with("Application db-a is skipped already, by ann (because) at 1970"), "{twice}");
+    assert!(twice.ends_with(rest), "{twice}");
+    assert_eq!(refused(Scope::Member("web-a".into())), format!("Application web-a is gone already; {rest}"));
 }
 
 /// What is skipped before its turn is kept.

@@ -2,8 +2,8 @@
 
 use tidegate_lifecycle::fleet::{Assignment, MaxUpdate, Scope};
 use tidegate_lifecycle::teardown::{
-    End, Fact, Found, Input, Listed, Options, Order, Rejection, Request, Sight, Stage, State, Wish, decide,
-    evolve, follow, pending,
+    Approval, End, Fact, Found, Input, Listed, Options, Order, Rejection, Request, Sight, Stage, State, Wish,
+    decide, evolve, follow, pending,
 };
 use tidegate_model::LogRecord as _;
 
@@ -25,11 +25,16 @@ fn the_request() -> Request {
         order: Order::Custom { steps: vec![first] },
         members: MEMBERS.iter().map(of).collect(),
         options: Options { deadline: Some(seconds(60)), ..Options::default() },
+        approved: None,
     }
 }
 
 fn begun() -> Fact {
     decide(&State::New, &Input::Begin(Box::new(the_request())), at(0)).unwrap().remove(0)
+}
+
+fn approval(token: &str) -> Approval {
+    Approval { token: token.into(), said: said("cia") }
 }
 
 fn moved(step: u32) -> Fact {
@@ -57,6 +62,7 @@ pub fn representatives() -> Vec<(&'static str, State)> {
         condemned("gone"),
         Fact::Gone { member: "gone".into(), at: at(3) },
         Fact::Left { member: "left".into(), said: said("ann") },
+        Fact::Approved(approval("known")),
     ];
     let paused = [deleting.clone(), vec![Fact::Paused(said("bob"))]].concat();
     let finished = Fact::Finished { end: End::Failed, message: "over".into(), at: at(9) };
@@ -89,6 +95,7 @@ fn kind(fact: &Fact) -> &'static str {
         Fact::Resumed(_) => "Resumed",
         Fact::TerminateRequested(_) => "TerminateRequested",
         Fact::Finished { .. } => "Finished",
+        Fact::Approved(_) => "Approved",
     }
 }
 
@@ -126,6 +133,7 @@ fn about_the_teardown() -> Vec<(Fact, &'static str)> {
         (Fact::Resumed(said("ann")), "paused"),
         (Fact::TerminateRequested(said("ann")), running),
         (Fact::Finished { end: End::Error, message: "over".into(), at: at(9) }, running),
+        (Fact::Approved(approval("new")), running),
     ]
 }
 
@@ -217,13 +225,15 @@ fn every_state_with_every_input_about_the_teardown() {
     };
     let (new, started, over, stale) = ("NotStarted", "AlreadyStarted", "AlreadyFinished", "Stale");
     // New, Begun, Deleting, Finished; where a person holds the teardown, the second word of a cell.
-    let table: [(Input, [&str; 4]); 9] = [
+    let table: [(Input, [&str; 4]); 11] = [
         (Input::Begin(Box::new(the_request())), ["Begun", started, started, started]),
         (Input::Abort { reason: "engine".into() }, [new, "Finished", "Finished", stale]),
         (joined("new", "new"), [new, "Joined", "Joined", stale]),
         (joined("waiting", "waiting"), [new, stale, stale, stale]),
         // Another one of the name of one that is gone.
         (joined("gone", "another"), [new, stale, "Joined", stale]),
+        (Input::Approved(approval("new")), [new, "Approved", "Approved", stale]),
+        (Input::Approved(approval("known")), [new, "Approved", "-", stale]),
         (wish(Wish::Pause), [new, "Paused AlreadyPaused", "Paused AlreadyPaused", over]),
         (wish(Wish::Resume), [new, "NotPaused Resumed", "NotPaused Resumed", over]),
         (wish(Wish::Terminate), [new, "TerminateRequested", "TerminateRequested", over]),

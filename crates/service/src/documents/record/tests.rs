@@ -233,6 +233,7 @@ fn record(word: &str) -> Record {
         rules_changed: None,
         overridden: vec![text()],
         next: None,
+        awaits_attempt: false,
         at: at(80),
     };
     let explanation = ExplanationDocument::new(&operation, explanation, Some(false));

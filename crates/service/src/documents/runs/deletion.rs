@@ -1,7 +1,7 @@
 //! What the facts of an ordered deletion tell.
 
 use serde_json::{Value, json};
-use tidegate_lifecycle::teardown::{Fact, Listed, Order, Stage};
+use tidegate_lifecycle::teardown::{Approval, Fact, Listed, Order, Stage};
 use tidegate_model::Timestamp;
 
 use super::course::{Course, WaitSpan, held};
@@ -55,6 +55,10 @@ fn told(fact: &Fact, order: &Order) -> Told {
         Fact::Paused(said) => Told::said("paused", said, "holds it"),
         Fact::Resumed(said) => Told::said("resumed", said, "lets it go on"),
         Fact::TerminateRequested(said) => Told::said("terminate-requested", said, "ends it"),
+        Fact::Approved(Approval { token, said }) => {
+            let what = "approves deletions that were held because they are too many";
+            Told::said("approved", said, what).details(json!({"deletions": token}))
+        }
         Fact::Finished { end, message, at } => Told::new("finished", format!("{end:?}: {message}"))
             .at(*at)
             .details(json!({"end": end, "message": message})),
@@ -153,6 +157,7 @@ fn fact_time(fact: &Fact) -> Option<Timestamp> {
         | Fact::Paused(said)
         | Fact::Resumed(said)
         | Fact::TerminateRequested(said) => Some(said.at),
-        Fact::KeptBy { .. } | Fact::CallFailed { .. } => None,
+        // An approval is from before the deletions that it is for.
+        Fact::KeptBy { .. } | Fact::CallFailed { .. } | Fact::Approved(_) => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The record as a page: everything on one screen after the other, and nothing that has to be opened to be printed.
 
 use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
-use tidegate_lifecycle::teardown::{MemberStatus, TeardownView};
+use tidegate_lifecycle::teardown::{ApprovalView, MemberStatus, TeardownView};
 use tidegate_model::{Timestamp, format_duration};
 
 use super::{Run, RunDocument, RunKind, RunLine};
@@ -97,10 +97,22 @@ fn of_rollout(rollout: &RolloutView) -> Markup {
     });
     let mut members: Vec<_> = rollout.members.iter().collect();
     members.sort_by_key(|member| member.step.parse().unwrap_or(u32::MAX));
+    let left = rollout.left.iter().map(|left| {
+        let targets = left.target_revisions.join(", ");
+        cells([
+            step_number(&left.step),
+            &left.application,
+            LEFT,
+            &targets,
+            &left.at.to_string(),
+            &left.operation.map(|id| id.to_string()).unwrap_or_default(),
+            &left.message,
+        ])
+    });
     let members = members.into_iter().map(|member| {
         let outcome = member.outcome.map(|outcome| format!("{outcome:?}"));
         cells([
-            if member.step == OUTSIDE { "none" } else { &member.step },
+            step_number(&member.step),
             &member.application,
             &outcome.unwrap_or_else(|| format!("{:?}", member.status)),
             &member.target_revisions.join(", "),
@@ -113,12 +125,22 @@ fn of_rollout(rollout: &RolloutView) -> Markup {
         Markup::of("h2", "Steps"),
         table(["Step", "Selects", "Applications", "At once", "Gates", "Status", "Began", "Took"], steps),
         Markup::of("h2", "Applications"),
-        table(["Step", "Application", "Status", "Target", "Since", "Operation", "Message"], members),
+        table(
+            ["Step", "Application", "Status", "Target", "Since", "Operation", "Message"],
+            members.chain(left),
+        ),
     ])
 }
 
 /// The number of the step of those that no step selects.
 const OUTSIDE: &str = "-1";
+
+/// What is said, in the place of a status, of an Application that has left the set.
+const LEFT: &str = "Left";
+
+fn step_number(number: &str) -> &str {
+    if number == OUTSIDE { "none" } else { number }
+}
 
 /// How a step stands, in words.
 pub fn step_words(status: StepStatus) -> &'static str {
@@ -137,6 +159,12 @@ pub fn step_words(status: StepStatus) -> &'static str {
     }
 }
 
+/// `ann (CHG-7) at 2026-11-26T10:00:00Z`.
+pub fn approval_words(approval: &ApprovalView) -> String {
+    let why = approval.reason.iter().map(|why| format!(" ({why})")).collect::<String>();
+    format!("{}{why} at {}", approval.by, approval.at)
+}
+
 fn of_deletion(deletion: &TeardownView) -> Markup {
     let shown = deletion.steps.iter().filter(|step| step.step.is_some() || step.members > 0);
     let steps = shown.map(|step| {
@@ -144,7 +172,7 @@ fn of_deletion(deletion: &TeardownView) -> Markup {
         let of_step = deletion.members.iter().filter(|member| member.step == number);
         let gone = of_step.filter(|member| member.status == MemberStatus::Gone).count();
         cells([
-            if number == OUTSIDE { "none" } else { &number },
+            step_number(&number),
             &step.selects,
             &format!("{gone} of {}", step.members),
             &step.max_update.map_or_else(|| "all".to_owned(), |most| most.to_string()),
@@ -152,14 +180,18 @@ fn of_deletion(deletion: &TeardownView) -> Markup {
     });
     let members = deletion.members.iter().map(|member| {
         cells([
-            if member.step == OUTSIDE { "none" } else { &member.step },
+            step_number(&member.step),
             &member.application,
             &format!("{:?}", member.status),
             &member.since.to_string(),
             &member.message,
         ])
     });
+    let approvals = deletion.approvals.iter().map(|one| {
+        Markup::of("p", &format!("Held because they were too many, and approved by {}.", approval_words(one)))
+    });
     Markup::all([
+        Markup::all(approvals),
         Markup::of("h2", "Steps, in the order of the deletion"),
         table(["Step", "Selects", "Gone", "At once"], steps),
         Markup::of("h2", "Applications"),

@@ -339,6 +339,7 @@ fn all_of_deletions() -> Vec<down::Fact> {
         down::Fact::Resumed(said("ann", "", 1)),
         down::Fact::TerminateRequested(said("ann", "", 1)),
         down::Fact::Finished { end: down::End::Completed, message: "words".to_owned(), at },
+        down::Fact::Approved(down::Approval { token: "words".to_owned(), said: said("ann", "moved", 1) }),
     ]
 }
 

@@ -6,18 +6,19 @@ use ractor::{ActorProcessingErr, ActorRef};
 use tidegate_application::deletion::Asker;
 use tidegate_applicationset::changes::Changes;
 use tidegate_applicationset::deletion::{self, Deletion, Next, deleting, outliving};
+use tidegate_applicationset::guard::{DELETIONS_APPROVED_ANNOTATION, Permit};
 use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::rollout::{BY, full_name};
 use tidegate_applicationset::status::Reason;
 use tidegate_applicationset::wake::Wake;
 use tidegate_executor::{MachineError, Running};
-use tidegate_lifecycle::fleet::Scope;
+use tidegate_lifecycle::fleet::{Said, Scope};
 use tidegate_lifecycle::teardown::{
-    End, Fact, Input, Member, MemberSpec, Options, Order, OrderedDeletion, Progress, Request, State,
-    Teardown, Wish,
+    Approval, End, Fact, Input, Member, MemberSpec, Options, Order, OrderedDeletion, Progress, Request,
+    State, Teardown, Wish,
 };
 use tidegate_model::argo::Application;
-use tidegate_model::{StreamId, StreamKind};
+use tidegate_model::{StreamId, StreamKind, Timestamp};
 use tidegate_oplog::Lookup;
 
 use super::milestones::Told;
@@ -84,7 +85,13 @@ impl SetState {
 
     /// These are to be deleted in this order: by the teardown that is at work, or by a new one. One that a person has ended,
     /// or that was too late, is not begun again before somebody asks for it.
-    pub(super) async fn tear_down(&mut self, order: Order, deletions: Vec<Deletion>, why: &str) {
+    pub(super) async fn tear_down(
+        &mut self,
+        order: Order,
+        (deletions, permit): (Vec<Deletion>, Option<Permit>),
+        why: &str,
+    ) {
+        let approved = permit.map(|permit| approval(permit, self.now()));
         let asker = Asker::of(&self.set.metadata);
         self.teardowns.deletions.set(&deletions, asker.clone());
         let mut specs: Vec<MemberSpec> = deletions.iter().map(spec).collect();
@@ -93,8 +100,11 @@ impl SetState {
             let is_new = |one: &MemberSpec| {
                 known.is_none_or(|known| known.members.get(&one.name).is_none_or(|old| old.uid != one.uid))
             };
-            let joined = specs.into_iter().filter(is_new);
-            joined.for_each(|member| running.tell(Input::Joined { member: Box::new(member) }));
+            specs.retain(is_new);
+            if !specs.is_empty() {
+                approved.into_iter().for_each(|approved| running.tell(Input::Approved(approved)));
+            }
+            specs.into_iter().for_each(|member| running.tell(Input::Joined { member: Box::new(member) }));
             return;
         }
         specs.retain(|one| self.asked.is_some() || !self.is_held(one));
@@ -113,6 +123,7 @@ impl SetState {
             order,
             members: specs,
             options: Options::default(),
+            approved,
         };
         let begun = async {
             let id = self.shared.applications.engine.next_id().await.map_err(Unbegun::Engine)?;
@@ -220,10 +231,11 @@ impl SetState {
                 self.written(myself, writes);
             }
             Next::TearDown { order, members } => {
-                self.tear_down(order, members, "the ApplicationSet is being deleted").await;
+                self.tear_down(order, (members, None), "the ApplicationSet is being deleted").await;
                 if self.teardowns.running.is_none() && self.failure.is_none() {
-                    let message = "its ordered deletion has ended before all of its Applications were gone; `tidegate appset retry` begins it again";
-                    self.failure = Some(wrote(Reason::DeleteApplicationError, message));
+                    let why =
+                        self.cut_short().unwrap_or_else(|| "its ordered deletion was not begun".to_owned());
+                    self.failure = Some(wrote(Reason::DeleteApplicationError, &why));
                 }
             }
             // That it is over is recorded, and told, before the set goes.
@@ -251,7 +263,7 @@ impl SetState {
     }
 
     /// The Applications that a person does not await, and the others.
-    fn without_skipped(&self) -> (Vec<Application>, Vec<Application>) {
+    pub(super) fn without_skipped(&self) -> (Vec<Application>, Vec<Application>) {
         let all = members::existing(&self.shared, &self.set, None);
         let is_skipped = |one: &Application| {
             let old = self.own_teardown().and_then(|last| last.members.get(&one.metadata.name));
@@ -318,26 +330,6 @@ impl SetState {
         again
     }
 
-    /// Somebody deletes the set.
-    pub(super) async fn remove(&mut self, orphan: bool, by: &str, reason: &str) -> Result<(), String> {
-        let (_, existing) = self.without_skipped();
-        let known = self.shared.applications.as_ref();
-        // It could not be mended any more once it is being deleted.
-        if let (false, Next::Stay(invalid)) =
-            (orphan, deleting(&self.set, &existing, known, &self.shared.options))
-        {
-            return Err(format!(
-                "{invalid}; `--orphan` deletes the ApplicationSet and leaves its Applications"
-            ));
-        }
-        tracing::info!(set = %self.key, orphan, by, "an ApplicationSet is deleted");
-        let mut removed = self.set.clone();
-        if let Some(asker) = Asker::new(by, reason, self.now().into()) {
-            asker.annotate(&mut removed.metadata.annotations);
-        }
-        self.shared.store.delete(&removed, orphan).await.map_err(|error| error.to_string())
-    }
-
     /// The set is not written down any more: what is at work for it ends.
     pub(super) async fn gone(&mut self) {
         self.is_released = true;
@@ -366,6 +358,17 @@ impl SetState {
 /// alone.
 fn is_skipped(member: &Member) -> bool {
     matches!(&member.progress, Progress::Left(said) if said.by != BY)
+}
+
+/// Who has let deletions be done. Who has written the annotation by hand nobody knows.
+fn approval(permit: Permit, now: Timestamp) -> Approval {
+    let by_hand = || Said {
+        by: format!("the annotation {DELETIONS_APPROVED_ANNOTATION}"),
+        why: String::new(),
+        at: now,
+    };
+    let said = permit.given.map(|given| Said { by: given.by, why: given.reason, at: given.at.moment() });
+    Approval { token: permit.token, said: said.unwrap_or_else(by_hand) }
 }
 
 fn spec(deletion: &Deletion) -> MemberSpec {

@@ -1,5 +1,8 @@
 //! What people are told of a set.
 
+mod attempts;
+mod ended;
+
 use tidegate_application::operation;
 use tidegate_application::sources::revisions;
 use tidegate_applicationset::changes::Wrong;
@@ -28,21 +31,28 @@ impl SetState {
     pub(super) async fn explained(&self) -> SetExplanation {
         let now = self.now();
         let rollout = self.own_rollout();
-        let rollout_view = rollout.and_then(|state| self.viewed(state));
+        let mut rollout_view = rollout.and_then(|state| self.viewed(state));
         let teardown = self.teardowns.last.as_ref().filter(|_| self.teardowns.running.is_some());
-        let explanation = match (teardown, rollout) {
-            (Some(teardown), _) => Some(teardown::explain(teardown, now)),
+        let explanation = match (teardown.or_else(|| self.told_cut()), rollout) {
+            (Some(teardown), _) => {
+                let mut explanation = teardown::explain(teardown, now);
+                self.say_what_stays(teardown, &mut explanation);
+                Some(explanation)
+            }
             (None, Some(rollout)) => {
                 let mut explanation = rollout::explain(rollout, now);
                 explanation.warnings.extend(self.undefined_gates(rollout_view.as_ref()).await);
                 self.name_operations(rollout_view.as_ref(), &mut explanation);
+                self.say_attempts(rollout_view.as_mut(), &mut explanation).await;
                 self.say_what_is_left(rollout, &mut explanation);
                 Some(explanation)
             }
             (None, None) => None,
         };
         let owned = self.members.values().filter(|one| owner(&self.set, one) == Owner::Set).count();
-        let line = match (&self.problem, &self.failure, &explanation) {
+        let failure =
+            self.failure.as_ref().filter(|failure| Some(&failure.message) != self.cut_short().as_ref());
+        let line = match (&self.problem, failure, &explanation) {
             (Some(problem), _, _) => problem.clone(),
             (None, Some(failure), None) => failure.message.clone(),
             (None, Some(failure), Some(explanation)) => format!("{explanation}; {}", failure.message),
@@ -66,6 +76,9 @@ impl SetState {
             explanation,
             refused: self.refused.clone(),
             held: self.held(),
+            rollout_id: self.rollouts.id.filter(|_| self.own_rollout().is_some()),
+            teardown_id: self.teardowns.id.filter(|_| self.teardowns.last.is_some()),
+            retry: self.asked.as_ref().map(Into::into),
         }
     }
 
@@ -141,7 +154,7 @@ impl SetState {
     fn say_what_is_left(&self, state: &State, explanation: &mut Explanation) {
         let Some(rollout) = state.rollout().filter(|_| state.is_finished()) else { return };
         if is_progressive(&self.set, &self.shared.options) {
-            explanation.next = again(&self.set, rollout);
+            explanation.next = self.next_attempt().or_else(|| again(&self.set, rollout));
         }
         let drifted = rollout.members.iter().filter(|(name, member)| {
             let sync = self.members.get(*name).and_then(|live| live.status.sync.as_ref());

@@ -21,7 +21,10 @@ impl SetState {
         if let SetWish::ApproveDeletions { token } = wish {
             return self.approve_deletions(token, by, why).await;
         }
-        if let Some(running) = self.teardowns.running.clone() {
+        // A deletion of some of its Applications keeps nobody from what only the progressive sync knows.
+        let is_of_rollout = matches!(wish, SetWish::Approve { .. } | SetWish::Retry { .. });
+        let goes_to_rollout = is_of_rollout && self.rollouts.running.is_some();
+        if let Some(running) = self.teardowns.running.clone().filter(|_| !goes_to_rollout) {
             let wish = of_teardown(wish)?;
             let asked = running.wish(teardown::Input::Wish { wish, by, why }).await;
             self.teardown_moved().await;
@@ -29,7 +32,8 @@ impl SetState {
         }
         if let Some(running) = self.rollouts.running.clone() {
             let is_approval = matches!(wish, SetWish::Approve { .. });
-            let asked = running.wish(rollout::Input::Wish { wish: of_rollout(wish)?, by, why }).await;
+            let wish = of_rollout(wish, self.own_rollout().and_then(rollout::State::rollout))?;
+            let asked = running.wish(rollout::Input::Wish { wish, by, why }).await;
             self.rollout_moved().await;
             return asked.map_err(|error| self.with_held(error.to_string(), is_approval));
         }
@@ -168,12 +172,19 @@ fn verb(wish: &SetWish) -> &'static str {
     }
 }
 
-fn of_rollout(wish: SetWish) -> Result<rollout::Wish, String> {
+fn of_rollout(wish: SetWish, at_work: Option<&rollout::Rollout>) -> Result<rollout::Wish, String> {
     Ok(match wish {
         SetWish::Approve { step } => rollout::Wish::Approve { step },
         SetWish::Skip { step, member } => rollout::Wish::Skip(scope(step, member)?),
         SetWish::Retry { step: None, member: None } => {
-            return Err("the progressive sync is under way, and only one that has ended is begun again; say with --app or --step what is to be brought to its target once more".to_owned());
+            let others = at_work.map(rollout::may_be_retried).filter(|others| !others.is_empty());
+            let others = others.map_or_else(
+                || "nothing of it can be retried now".to_owned(),
+                |others| format!("what can be retried now: {others}"),
+            );
+            return Err(format!(
+                "the progressive sync is under way, and only one that has ended is begun again; say with --app or --step what is to be brought to its target once more; {others}"
+            ));
         }
         SetWish::Retry { step, member } => rollout::Wish::Retry(scope(step, member)?),
         SetWish::Pause => rollout::Wish::Pause,

@@ -1,7 +1,9 @@
 //! What users see happen, one story each.
 
 mod failing;
+mod left;
 mod people;
+mod refused;
 mod slow_disk;
 mod told;
 
