@@ -195,7 +195,13 @@ fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operator
         resources["next"].is_string() && resources["items"].as_array().unwrap().len() == 1,
         "{resources}"
     );
+    let info = |app: &Value| app["status"]["operationState"]["operation"]["info"].clone();
+    let before = info(&fleet.get("frontend"));
     fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
+    // That it is gone is seen a moment later, and healed.
+    fleet.until("frontend", |app| {
+        info(app) != before && app["status"]["operationState"]["phase"] == "Succeeded"
+    });
     fleet.wait(&[]);
     let operation = line["operation"]["id"].as_str().unwrap();
     let explained = api.get(&format!("/api/v1/operations/{operation}/explain"));
@@ -249,7 +255,8 @@ fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operator
         let refused = api.ask("POST", &format!("{BACKEND}/{what}"), READER, "{}").json(403);
         assert_eq!(refused["code"], "forbidden", "{refused}");
     }
-    assert_eq!(api.get("/api/v1/operations")["matching"], before);
+    let after = api.get("/api/v1/operations");
+    assert_eq!(after["matching"], before, "{after}");
     // What an operator does is recorded under their name.
     api.post(&format!("{BACKEND}/sync"), &json!({"prune": true, "reason": "a hotfix"}));
     let synced = fleet.until("backend", |app| {

@@ -431,8 +431,8 @@ fn what_drops_out_of_a_set_is_deleted_and_a_generator_that_fails_deletes_nothing
     serving.finish().expect_code(0);
 }
 
-/// What a rollout to a new commit does that comes while the one before is at work.
-fn commit_meanwhile(policy: &str) -> (Served, Running) {
+/// What a rollout to a new commit does that comes while the one before is at work, of which each step takes so long.
+fn commit_meanwhile(policy: &str, step: &str) -> (Served, Running) {
     let served = Served::new(STEPS, FIVE);
     served.edit(
         "metadata: {name: fleet}",
@@ -440,7 +440,7 @@ fn commit_meanwhile(policy: &str) -> (Served, Running) {
             "metadata: {{name: fleet, annotations: {{tidegate.dev/rollout: 'onNewTargets: {policy}'}}}}"
         ),
     );
-    served.bench.write("apps/repo/web/web.yaml", WEB.replace("300ms", "4s"));
+    served.bench.write("apps/repo/web/web.yaml", WEB.replace("300ms", step));
     served.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
     let serving = served.serve();
     served.until(|set| statuses(set).iter().any(|(_, status)| status == "Progressing"));
@@ -453,7 +453,7 @@ fn commit_meanwhile(policy: &str) -> (Served, Running) {
 
 #[test]
 fn a_rollout_is_finished_before_a_newer_commit_where_the_set_says_so() {
-    let (served, serving) = commit_meanwhile("finish");
+    let (served, serving) = commit_meanwhile("finish", "4s");
     for (name, _) in FIVE {
         assert_eq!(served.operations(name).len(), 2, "{name}: to both commits");
     }
@@ -464,7 +464,8 @@ fn a_rollout_is_finished_before_a_newer_commit_where_the_set_says_so() {
 
 #[test]
 fn a_newer_commit_supersedes_a_rollout() {
-    let (served, serving) = commit_meanwhile("supersede");
+    // However slow the machine is, the newer commit comes before the second step.
+    let (served, serving) = commit_meanwhile("supersede", "1h");
     assert_eq!(served.operations("prod-a").len(), 1, "the first commit never came so far");
     serving.signal("TERM");
     serving.finish().expect_code(0);
