@@ -398,16 +398,20 @@ pub fn has_begun(application: &Application) -> bool {
 /// Says of the operation that is asked for, and was not begun yet, that nothing keeps it from that: the status is about no earlier
 /// operation any more, and about nothing that is not waited for any more.
 pub fn is_about_to_begin(application: &mut Application, now: Timestamp) {
-    let Some(asked) = &application.operation else { return };
+    if !tells_of_itself(application) {
+        wait(application, BEGINS.to_owned(), now);
+    }
+}
+
+/// Whether the status is about the operation that is asked for, and says of no wait that it waits; also where none is asked for.
+pub fn tells_of_itself(application: &Application) -> bool {
+    let Some(asked) = &application.operation else { return true };
     let last = application.status.operation_state.as_ref().filter(|last| last.finished_at.is_none());
-    let is_told = match last {
+    match last {
         Some(last) if last.operation == *asked => last.message == BEGINS,
         // How it goes on is told from its beginning on.
         Some(last) => id(asked).is_some() && id(&last.operation) == id(asked),
         None => false,
-    };
-    if !is_told {
-        wait(application, BEGINS.to_owned(), now);
     }
 }
 

@@ -161,7 +161,10 @@ impl AppState {
     /// Says of an operation that has no id yet, and waits for nothing, that it is about to begin: or the status would be about the
     /// one before, until this one is far enough to tell of itself.
     pub(super) fn tell_begin(&mut self, now: Timestamp) {
-        if self.application.operation.as_ref().is_some_and(|asked| operation::id(asked).is_none()) {
+        let has_no_id =
+            self.application.operation.as_ref().is_some_and(|asked| operation::id(asked).is_none());
+        // Looked at first: whoever changes it has one of his own from then on.
+        if has_no_id && !operation::tells_of_itself(&self.application) {
             operation::is_about_to_begin(&mut self.application, now);
         }
     }
