@@ -23,6 +23,15 @@ impl Served {
         found.unwrap_or_else(|| panic!("{:#}", self.status()))
     }
 
+    /// Asks until a list has all these words: it shows how a set stood up to a fifth of a second ago.
+    #[track_caller]
+    fn until_listed(&self, words: &[&str]) {
+        let list = || self.appset(&["list"]).expect_code(0).out;
+        let has_all = |text: &String| words.iter().all(|word| text.contains(word));
+        let found = std::iter::repeat_with(list).take(3000).find(has_all);
+        assert!(found.is_some(), "{words:?}: {}", list());
+    }
+
     fn annotate(&self, annotations: &str) {
         let annotated = format!("metadata: {{name: fleet, annotations: {{{annotations}}}}}");
         self.edit("metadata: {name: fleet}", &annotated);
@@ -272,8 +281,7 @@ fn an_ordered_deletion_says_that_it_goes_on_and_when_it_was_ended_what_is_left_a
     let ended = served.appset(&["delete", "fleet", "--yes"]).expect_code(4);
     assert!(ended.err.contains("is being deleted already, and its ordered deletion has ended"), "{ended:?}");
     assert!(ended.err.contains("`tidegate appset retry argocd/fleet` begins it again"), "{ended:?}");
-    let list = served.appset(&["list"]).expect_code(0).out;
-    assert!(list.contains("its ordered deletion has ended") && list.contains("not today"), "{list}");
+    served.until_listed(&["its ordered deletion has ended", "not today"]);
 
     served.appset(&["retry", "fleet", "--reason", "today"]).expect_code(0);
     served.until_explained("delete it by hand");
@@ -287,6 +295,18 @@ fn an_ordered_deletion_says_that_it_goes_on_and_when_it_was_ended_what_is_left_a
     serving.finish().expect_code(0);
 }
 
+/// A hook that fails when all the rest is deployed.
+const FAILS: &str = "
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: smoke
+  annotations: {argocd.argoproj.io/hook: PostSync, sim.tidegate.dev/outcome: fail}
+spec:
+  backoffLimit: 0
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}
+";
+
 #[test]
 fn a_list_says_of_a_set_that_it_is_rolled_back() {
     let served = Served::new(STEPS, FIVE);
@@ -296,19 +316,10 @@ fn a_list_says_of_a_set_that_it_is_rolled_back() {
     served.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
     let serving = served.serve();
     served.until(|set| are_healthy(set, 5));
-    served.bench.write(
-        "apps/repo/web/web.yaml",
-        WEB.replace("kind: ConfigMap", "kind: Unknown").replace("1.0", "2.0"),
-    );
+    served.bench.write("apps/repo/web/web.yaml", format!("{}---\n{FAILS}", WEB.replace("1.0", "2.0")));
     served.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
     FIVE.iter().for_each(|(name, _)| drop(served.bench.run(&["app", "refresh", name]).expect_code(0)));
-    let list = || served.appset(&["list"]).expect_code(0).out;
-    let found = std::iter::repeat_with(list).take(3000).find(|text| text.contains("is rolling back step 1"));
-    let text = found.unwrap_or_else(|| panic!("{}", list()));
-    assert!(
-        text.contains("ApplicationSet is rolling back step 1: ") && text.contains("of step 1 of 3 failed"),
-        "{text}"
-    );
+    served.until_listed(&["ApplicationSet is rolling back step 1: ", "of step 1 of 3 failed"]);
     served.until_status(|status| status["rollout"]["end"] == "RolledBack");
     serving.signal("TERM");
     serving.finish().expect_code(0);

@@ -273,6 +273,8 @@ impl SetState {
             self.give_up_look();
             (self.wake, self.is_fresh) = (Wake::Reconcile, true);
             self.rests_until = Timestamp::default();
+            // Whoever has changed it may look right after that.
+            self.told_at = Timestamp::default();
         }
         // One that was made again under its name has nothing of what was known.
         let is_same = set.metadata.uid == self.set.metadata.uid;
