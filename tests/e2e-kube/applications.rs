@@ -85,6 +85,12 @@ pub async fn until_of(site: &Site, name: &str, wish: impl Fn(&Value) -> bool) ->
     site.observer().until(&path, |app| app.is_some_and(&wish)).await.unwrap()
 }
 
+/// Its operation has begun: it has written something.
+pub fn is_at_work(app: &Value) -> bool {
+    let state = &app["status"]["operationState"];
+    state["phase"] == "Running" && !state["syncResult"]["resources"].is_null()
+}
+
 pub fn is_done(app: &Value) -> bool {
     let status = &app["status"];
     status["sync"]["status"] == "Synced"
@@ -149,11 +155,7 @@ pub async fn a_killed_service_goes_on_from_what_the_resource_says() {
     let site = site().await;
     create(&site).await;
     let serving = serve(&site);
-    until(&site, |app| {
-        let state = &app["status"]["operationState"];
-        state["phase"] == "Running" && !state["syncResult"]["resources"].is_null()
-    })
-    .await;
+    until(&site, is_at_work).await;
     serving.signal("KILL");
     serving.finish();
     let serving = serve(&site);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate_testkit::kube::User;
 
-use crate::applications::{create, deploys, is_done, path, site, until};
+use crate::applications::{create, deploys, is_at_work, is_done, path, site, until};
 use crate::bench::Running;
 use crate::site::Site;
 
@@ -105,12 +105,8 @@ pub async fn operations_write_as_the_service_account_of_their_project() {
     let app = format!("{}/shop", path(&site));
     let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
     observer.patch(&app, &refresh).await.unwrap();
-    // It has written something: before that it has not begun, and acts as whoever is said then.
-    let has_begun = |app: &Value| {
-        let state = &app["status"]["operationState"];
-        state["phase"] == "Running" && !state["syncResult"]["resources"].is_null()
-    };
-    until(&site, has_begun).await;
+    // One that has not begun acts as whoever is said then.
+    until(&site, is_at_work).await;
     serving.signal("KILL");
     serving.finish();
     let settings = site.object("/api/v1", "configmaps", "settings").await.unwrap();

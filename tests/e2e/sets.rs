@@ -69,6 +69,13 @@ impl Served {
         fs::write(path, text.replace(from, to)).unwrap();
     }
 
+    /// The member qa-a deploys other manifests than all others, from a folder of its own.
+    pub fn qa_deploys(&self, folder: &str, manifests: &str) {
+        self.bench.write(&format!("apps/repo/{folder}/web.yaml"), manifests);
+        self.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
+        self.edit("name: qa-a, env: qa, path: web", &format!("name: qa-a, env: qa, path: {folder}"));
+    }
+
     pub fn serve(&self) -> Running {
         let mut serving = self.bench.start(&["serve", "--sim", "--apps", "apps"]);
         serving.await_line("serving");
@@ -277,9 +284,7 @@ fn a_step_with_max_update_0_waits_for_people() {
 #[test]
 fn the_operation_is_named_that_keeps_a_step_from_going_on() {
     let served = Served::new(STEPS, FIVE);
-    served.bench.write("apps/repo/slow/web.yaml", WEB.replace("300ms", "1h"));
-    served.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
-    served.edit("name: qa-a, env: qa, path: web", "name: qa-a, env: qa, path: slow");
+    served.qa_deploys("slow", &WEB.replace("300ms", "1h"));
     let approval = "metadata: {name: fleet, annotations: {tidegate.dev/rollout: 'steps: [{step: 2, gates: [approval]}]'}}";
     served.edit("metadata: {name: fleet}", approval);
     let serving = served.serve();
@@ -298,9 +303,7 @@ fn the_operation_is_named_that_keeps_a_step_from_going_on() {
 #[test]
 fn a_member_that_fails_keeps_the_next_step_closed_until_somebody_sees_to_it() {
     let served = Served::new(STEPS, FIVE);
-    served.bench.write("apps/repo/broken/web.yaml", WEB.replace("kind: ConfigMap", "kind: Unknown"));
-    served.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
-    served.edit("name: qa-a, env: qa, path: web", "name: qa-a, env: qa, path: broken");
+    served.qa_deploys("broken", &WEB.replace("kind: ConfigMap", "kind: Unknown"));
     let serving = served.serve();
     let told = served.until_explained("it failed");
     assert!(told.contains("Application qa-a") && told.contains("retry or skip it"), "{told}");

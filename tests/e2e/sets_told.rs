@@ -141,9 +141,7 @@ fn who_has_approved_deletions_that_were_held_is_in_the_record_of_the_deletion() 
 #[test]
 fn a_step_that_waits_for_an_operation_which_has_failed_and_is_tried_again_says_so() {
     let served = Served::new(STEPS, FIVE);
-    served.bench.write("apps/repo/broken/web.yaml", WEB.replace("kind: ConfigMap", "kind: Unknown"));
-    served.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
-    served.edit("name: qa-a, env: qa, path: web", "name: qa-a, env: qa, path: broken");
+    served.qa_deploys("broken", &WEB.replace("kind: ConfigMap", "kind: Unknown"));
     served.edit("limit: 1, backoff: {duration: 100ms}", "limit: 3, backoff: {duration: 1h, maxDuration: 1h}");
     let serving = served.serve();
     let told = served.until_explained("attempt 1 of 4 failed: ");

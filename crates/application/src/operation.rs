@@ -51,7 +51,7 @@ pub(crate) const AUTOMATED: &str = SyncRequest::AUTOMATED;
 /// What is between the revisions of several sources, as the log has them.
 pub(crate) const BETWEEN: &str = ",";
 /// What the status says of an operation that nothing keeps from beginning.
-pub const BEGINS: &str = "about to begin";
+const BEGINS: &str = "about to begin";
 /// How many syncs are remembered, where the application does not say.
 const HISTORY: i64 = 10;
 
@@ -397,7 +397,7 @@ pub fn has_begun(application: &Application) -> bool {
 
 /// Says of the operation that is asked for, and was not begun yet, that nothing keeps it from that: the status is about no earlier
 /// operation any more, and about nothing that is not waited for any more.
-pub fn is_about_to_begin(application: &mut Application, now: Timestamp) {
+pub fn say_it_begins(application: &mut Application, now: Timestamp) {
     if !tells_of_itself(application) {
         wait(application, BEGINS.to_owned(), now);
     }

@@ -35,14 +35,9 @@ impl Retry {
         (found.after == newest && !found.by.is_empty()).then_some(found)
     }
 
-    /// Who.
-    pub fn by(&self) -> &str {
-        &self.by
-    }
-
-    /// Why; may be empty.
-    pub fn reason(&self) -> &str {
-        &self.reason
+    /// Who, and why.
+    pub fn asker(&self) -> Wisher<'_> {
+        Wisher { by: &self.by, reason: &self.reason }
     }
 
     /// Since when.
@@ -52,7 +47,7 @@ impl Retry {
 
     /// Who and why, as the log has it of what is begun.
     pub fn recorded(&self) -> String {
-        Wisher { by: &self.by, reason: &self.reason }.text()
+        self.asker().text()
     }
 
     /// The set, which says so.

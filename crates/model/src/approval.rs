@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Timestamp};
+use crate::{Digest, Timestamp, Wisher};
 
 /// Somebody's consent to one kept plan, for the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,8 +19,7 @@ pub struct PlanApproval {
 impl PlanApproval {
     /// `ann (checked with the database team)`.
     pub fn who(&self) -> String {
-        let Self { by, reason, .. } = self;
-        if reason.is_empty() { by.clone() } else { format!("{by} ({reason})") }
+        Wisher { by: &self.by, reason: &self.reason }.who()
     }
 
     /// `approved by ann (checked with the database team)`.

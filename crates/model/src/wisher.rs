@@ -49,6 +49,12 @@ impl<'a> Wisher<'a> {
         if reason.is_empty() { by } else { format!("{by}{BECAUSE}{reason}") }
     }
 
+    /// Both, in words: `ann (it is withdrawn)`.
+    pub fn who(self) -> String {
+        let Self { by, reason } = self;
+        if reason.is_empty() { by.to_owned() } else { format!("{by} ({reason})") }
+    }
+
     /// Why, where that was said.
     pub fn why(self) -> Option<String> {
         Some(self.reason.to_owned()).filter(|reason| !reason.is_empty())

@@ -163,12 +163,16 @@ pub async fn find(
         return Err(refused);
     }
     applications.retain(|one| name.is_none_or(|name| AppKey::of(one).is_meant(name)));
-    let why = match refused {
+    notices.note(&format!("{}; this is how the applications stood last", unserved(&refused)));
+    Ok(Reached { applications, problems: Vec::new() })
+}
+
+/// Why what was kept is shown.
+fn unserved(refused: &ServiceError) -> &'static str {
+    match refused {
         ServiceError::Silent { .. } => "the `tidegate serve` at work here does not answer",
         _ => "no `tidegate serve` is at work here",
-    };
-    notices.note(&format!("{why}; this is how the applications stood last"));
-    Ok(Reached { applications, problems: Vec::new() })
+    }
 }
 
 /// ApplicationSets as the process at work knows them: all, or those that are meant.

@@ -140,18 +140,18 @@ fn what_has_not_begun_can_be_taken_back_and_wanted_again() {
 fn what_is_about_to_begin_is_told_in_the_place_of_what_was_before() {
     let said = |app: &Application| app.status.operation_state.clone().map(|state| state.message);
     let mut app = application(json!({}));
-    operation::is_about_to_begin(&mut app, at(0));
+    operation::say_it_begins(&mut app, at(0));
     assert_eq!(said(&app), None, "nothing is asked for");
     let before = wanted(&app, COMMIT);
     ends(&mut app, 3, before, OperationPhase::Succeeded);
     app.operation = Some(OperationRequest::default());
-    operation::is_about_to_begin(&mut app, at(1));
+    operation::say_it_begins(&mut app, at(1));
     let begins = app.status.operation_state.clone().unwrap();
     assert_eq!((begins.phase, begins.finished_at), (OperationPhase::Running, None));
     assert!(begins.message.contains("begin") && !operation::has_begun(&app));
     // Neither is what it waited for told any more, nor does it begin later for that.
     operation::wait(&mut app, "waiting for another".into(), at(2));
-    operation::is_about_to_begin(&mut app, at(3));
+    operation::say_it_begins(&mut app, at(3));
     assert_eq!(app.status.operation_state, Some(begins));
     // What tells of itself is not told of.
     let mut app = application(json!({}));
@@ -159,7 +159,7 @@ fn what_is_about_to_begin_is_told_in_the_place_of_what_was_before() {
     operation::wait(&mut app, "its first wave".into(), at(4));
     let told = app.clone();
     app.operation.as_mut().unwrap().set_remark("other", "remark".to_owned());
-    operation::is_about_to_begin(&mut app, at(5));
+    operation::say_it_begins(&mut app, at(5));
     assert_eq!(said(&app), said(&told));
 }
 

@@ -5,15 +5,13 @@ use tidegate_lifecycle::rollout::{MemberOutcome, MemberStatus, MemberView, Rollo
 use tidegate_lifecycle::teardown::{self, TeardownView};
 use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, ApplicationSetGenerator};
 use tidegate_service::applications::store::AppKey;
-use tidegate_service::documents::runs::{approval_words, step_words};
+use tidegate_service::documents::runs::{OUTSIDE, approval_words, step_number, step_words};
 use tidegate_service::sets::SetExplanation;
 
 use super::{Style, Text, one_line, table};
 
 /// Digits of a commit that tell it from others.
 const SHORT: usize = 7;
-/// The number of the step of those that no step selects, as Argo CD writes it.
-const OUTSIDE: &str = "-1";
 
 /// As `kubectl get -o json` prints a list.
 pub fn document(sets: &[ApplicationSet]) -> Value {
@@ -75,7 +73,7 @@ pub fn show(set: &ApplicationSet, width: Option<u16>) -> Text {
             let targets = targets.collect::<Vec<_>>().join(" ");
             [
                 one.application.clone(),
-                step_number(&one.step),
+                step_number(&one.step).to_owned(),
                 one.status.to_string(),
                 targets,
                 one.message.clone(),
@@ -148,11 +146,11 @@ pub fn progress(view: &RolloutView, width: Option<u16>) -> Text {
     text.end_line();
     let targets = |all: &[String]| all.iter().map(|revision| short(revision)).collect::<Vec<_>>().join(" ");
     let members = view.members.iter().map(|member| {
-        let (step, targets) = (step_number(&member.step), targets(&member.target_revisions));
+        let (step, targets) = (step_number(&member.step).to_owned(), targets(&member.target_revisions));
         (&member.step, [member.application.clone(), step, standing(member), targets, member.message.clone()])
     });
     let left = view.left.iter().map(|left| {
-        let (step, targets) = (step_number(&left.step), targets(&left.target_revisions));
+        let (step, targets) = (step_number(&left.step).to_owned(), targets(&left.target_revisions));
         let message = format!("{} ({})", left.message, left.at);
         (&left.step, [left.application.clone(), step, "Left".to_owned(), targets, message])
     });
@@ -175,11 +173,6 @@ fn standing(member: &MemberView) -> String {
     outcome.unwrap_or_else(|| format!("{:?}", member.status))
 }
 
-/// The number of a step in words.
-fn step_number(number: &str) -> String {
-    if number == OUTSIDE { "none".to_owned() } else { number.to_owned() }
-}
-
 /// A deletion step by step.
 pub fn deletion(view: &TeardownView, width: Option<u16>) -> Text {
     let mut text = heading("Deletion", &view.message, view.paused.as_deref());
@@ -195,13 +188,13 @@ pub fn deletion(view: &TeardownView, width: Option<u16>) -> Text {
         let of_step = view.members.iter().filter(|member| member.step == number);
         let gone = of_step.filter(|member| member.status == teardown::MemberStatus::Gone).count();
         let at_once = step.max_update.map_or_else(|| "all".to_owned(), |most| most.to_string());
-        [step_number(&number), step.selects.clone(), format!("{gone}/{}", step.members), at_once]
+        [step_number(&number).to_owned(), step.selects.clone(), format!("{gone}/{}", step.members), at_once]
     });
     text.append(table(heads, rows, width));
     text.end_line();
     let rows = view.members.iter().map(|member| {
         let status = format!("{:?}", member.status);
-        [member.application.clone(), step_number(&member.step), status, member.message.clone()]
+        [member.application.clone(), step_number(&member.step).to_owned(), status, member.message.clone()]
     });
     text.append(table(["APPLICATION", "STEP", "STATUS", "MESSAGE"], rows, width));
     text

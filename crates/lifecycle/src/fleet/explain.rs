@@ -116,6 +116,20 @@ pub fn enumerate(names: &[&str]) -> String {
     }
 }
 
+/// Names by their places, where there are any: `step 1: dev-a, dev-b; step 2: qa`.
+pub(crate) fn by_place<'a>(places: impl Iterator<Item = (String, Vec<&'a str>)>) -> String {
+    let named = places.filter(|(_, names)| !names.is_empty());
+    named.map(|(place, names)| format!("{place}: {}", enumerate(&names))).collect::<Vec<_>>().join("; ")
+}
+
+/// Why nothing is done to those that were named, and to which others it can be: by their places, or empty.
+pub(crate) fn or_others(why: &str, done: &str, others: &str) -> String {
+    match others {
+        "" => format!("{why}; and no other can be {done} now either"),
+        others => format!("{why}; what can be {done} now: {others}"),
+    }
+}
+
 /// `step 2 of 3`, from the index.
 pub(crate) fn step_name(index: u32, count: usize) -> String {
     format!("step {} of {count}", index.saturating_add(1))

@@ -15,5 +15,5 @@ pub use select::{
     Assignment, Expression, InvalidMaxUpdate, InvalidOperator, Labels, MaxUpdate, Operator, assign,
 };
 
-pub(crate) use explain::{applications, longest_first, step_name, step_of, words};
+pub(crate) use explain::{applications, by_place, longest_first, or_others, step_name, step_of, words};
 pub(crate) use select::count;

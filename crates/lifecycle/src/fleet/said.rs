@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use tidegate_model::Timestamp;
+use tidegate_model::{Timestamp, Wisher};
 
 /// What somebody asked for, and why. The engine's own decisions bear its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,9 +13,14 @@ pub struct Said {
 }
 
 impl Said {
+    /// Who, and why.
+    pub fn wisher(&self) -> Wisher<'_> {
+        Wisher { by: &self.by, reason: &self.why }
+    }
+
     /// `ann (the database is away)`.
-    pub(crate) fn words(&self) -> String {
-        if self.why.is_empty() { self.by.clone() } else { format!("{} ({})", self.by, self.why) }
+    pub fn words(&self) -> String {
+        self.wisher().who()
     }
 }
 

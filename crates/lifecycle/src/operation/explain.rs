@@ -58,6 +58,27 @@ pub struct Explanation {
     pub at: Timestamp,
 }
 
+impl Explanation {
+    /// One that says where the operation stands, and nothing else.
+    pub fn at(position: &str, at: Timestamp) -> Self {
+        Self {
+            position: position.to_owned(),
+            progress: String::new(),
+            awaited: Vec::new(),
+            deadline_in_seconds: None,
+            deadline_passed_seconds: None,
+            trouble: None,
+            paused: None,
+            rules_changed: None,
+            plan: None,
+            overridden: Vec::new(),
+            next: None,
+            awaits_attempt: false,
+            at,
+        }
+    }
+}
+
 /// One thing an operation waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -129,7 +150,7 @@ pub(crate) fn whole_seconds(duration: Duration) -> Duration {
 /// Explains an operation as it stands at `now`.
 pub fn explain(state: &State, now: Timestamp) -> Explanation {
     let mut explanation = match state {
-        State::New => blank("not started", now),
+        State::New => Explanation::at("not started", now),
         State::Accepted(header) => accepted(header, now),
         State::Running(operation) => running(operation, now),
         State::Finished(operation) => finished(operation, now),
@@ -176,41 +197,24 @@ fn accepted(header: &Header, now: Timestamp) -> Explanation {
         Some(Claim::Taken { holder, since }) => {
             let why = format!("it has the claim on application {}", header.request.application);
             let other = Awaited { what: holder.to_string(), why, since: *since };
-            Explanation { awaited: vec![other], ..blank("waiting for the claim", now) }
+            Explanation { awaited: vec![other], ..Explanation::at("waiting for the claim", now) }
         }
-        _ if header.may_begin() => Explanation { awaited, ..blank("planning", now) },
-        _ => Explanation { awaited, ..blank("taking the claim", now) },
+        _ if header.may_begin() => Explanation { awaited, ..Explanation::at("planning", now) },
+        _ => Explanation { awaited, ..Explanation::at("taking the claim", now) },
     };
     explanation.set_deadline(header.request.deadline.map(|deadline| header.deadline_from + deadline));
     explanation
 }
 
-fn blank(position: &str, at: Timestamp) -> Explanation {
-    Explanation {
-        position: position.to_owned(),
-        progress: String::new(),
-        awaited: Vec::new(),
-        deadline_in_seconds: None,
-        deadline_passed_seconds: None,
-        trouble: None,
-        paused: None,
-        rules_changed: None,
-        plan: None,
-        overridden: Vec::new(),
-        next: None,
-        awaits_attempt: false,
-        at,
-    }
-}
-
 fn finished(operation: &Operation, now: Timestamp) -> Explanation {
-    let Some(outcome) = &operation.outcome else { return blank("over", now) };
+    let Some(outcome) = &operation.outcome else { return Explanation::at("over", now) };
     let position = end(outcome.phase, operation.header.started_at, outcome.at, now);
     let failed = operation
         .all_tasks()
         .filter(|(_, _, state)| state.is_unsuccessful())
         .map(|(_, task, state)| format!("{}: {}", name(task), failure(state)));
-    let mut explanation = Explanation { progress: outcome.message.clone(), ..blank(&position, now) };
+    let mut explanation =
+        Explanation { progress: outcome.message.clone(), ..Explanation::at(&position, now) };
     for failure in failed {
         explanation.progress = format!("{}; {failure}", explanation.progress);
     }
@@ -244,19 +248,19 @@ fn failure(state: &TaskState) -> String {
 
 fn running(operation: &Operation, now: Timestamp) -> Explanation {
     let mut explanation = match &operation.stage {
-        Stage::Planned => blank("planned", now),
+        Stage::Planned => Explanation::at("planned", now),
         Stage::DryRun => dry_run(operation, now),
         Stage::Wave { index, step } => wave(operation, *index, *step, now),
         Stage::AwaitingRetry { until } => retry(operation, *until, now),
         Stage::Terminating => Explanation {
             progress: why_terminating(operation),
             awaited: stopping(operation),
-            ..blank("terminating", now)
+            ..Explanation::at("terminating", now)
         },
         Stage::Finishing { phase, message } => Explanation {
             progress: format!("{phase}: {message}"),
             awaited: cleaning(operation, *phase),
-            ..blank("cleaning up hooks", now)
+            ..Explanation::at("cleaning up hooks", now)
         },
     };
     explanation.overridden = overridden(operation);
@@ -294,7 +298,7 @@ fn dry_run(operation: &Operation, now: Timestamp) -> Explanation {
         progress: format!("{done} of {all} manifests tried"),
         awaited: failing_calls(operation.all_tasks(), operation.since),
         next: operation.next_wave(0, false).map(|index| describe(operation, index)),
-        ..blank("dry run", now)
+        ..Explanation::at("dry run", now)
     }
 }
 
@@ -305,7 +309,7 @@ fn retry(operation: &Operation, until: Timestamp, now: Timestamp) -> Explanation
         progress: failure,
         next: Some(format!("attempt {} in {left}", operation.attempt.saturating_add(1))),
         awaits_attempt: true,
-        ..blank(&format!("attempt {} failed", operation.attempt), now)
+        ..Explanation::at(&format!("attempt {} failed", operation.attempt), now)
     }
 }
 
@@ -332,7 +336,7 @@ fn wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Ex
         progress,
         awaited,
         next: operation.next_wave(index.saturating_add(1), sync_fail).map(|next| describe(operation, next)),
-        ..blank(&format!("wave {place} of {total} ({phase}, wave {number})"), now)
+        ..Explanation::at(&format!("wave {place} of {total} ({phase}, wave {number})"), now)
     }
 }
 

@@ -7,7 +7,7 @@ use tidegate_model::{OperationId, Timestamp};
 
 use super::request::OnNewTargets;
 use super::state::{Member, Progress, Rollout, Stage, StepState, Work};
-use crate::fleet::{Assignment, Labels, assign, count, enumerate};
+use crate::fleet::{Assignment, Labels, assign, by_place, count};
 use crate::operation::{APPROVAL, Verdict, is_known_gate, soak_of};
 
 impl Progress {
@@ -80,6 +80,19 @@ impl Member {
         self.progress == Progress::Waiting && self.work == Work::Sync && self.touched
     }
 
+    /// Whether it can be gone on without: it is not over, and not being stopped already.
+    pub(super) fn may_be_skipped(&self) -> bool {
+        matches!(
+            self.progress,
+            Progress::Waiting
+                | Progress::Promoted
+                | Progress::Named { .. }
+                | Progress::Running { .. }
+                | Progress::Settling { .. }
+                | Progress::Failed { .. }
+        )
+    }
+
     /// Whether a step has it, and it is still there.
     pub(super) fn is_selected(&self) -> bool {
         self.place.step.is_some() && self.progress != Progress::Gone
@@ -92,10 +105,7 @@ impl Member {
 
 /// Those that can be skipped now, by their steps: `step 1: dev; step 2: qa`. Empty where there are none.
 pub fn may_be_skipped(rollout: &Rollout) -> String {
-    rollout.by_step(|member| {
-        matches!(member.progress, Progress::Waiting | Progress::Settling { .. } | Progress::Failed { .. })
-            || member.progress.is_at_work() && !matches!(member.progress, Progress::Stopping { .. })
-    })
+    rollout.by_step(Member::may_be_skipped)
 }
 
 /// The same of those that can be brought to their target once more.
@@ -137,14 +147,11 @@ impl Rollout {
 
     /// Those of which something is true, by their steps: `step 1: dev-a, dev-b; step 2: qa`. Empty where there are none.
     pub(super) fn by_step(&self, is_it: impl Fn(&Member) -> bool) -> String {
-        let of_step = |step: u32| {
+        let of_step = |(step, _): (u32, &StepState)| {
             let members = self.members_of(step).filter(|(_, member)| is_it(member));
-            let names: Vec<&str> = members.map(|(name, _)| name.as_str()).collect();
-            let number = step.saturating_add(1);
-            (!names.is_empty()).then(|| format!("step {number}: {}", enumerate(&names)))
+            (format!("step {}", step.saturating_add(1)), members.map(|(name, _)| name.as_str()).collect())
         };
-        let steps = (0..).zip(&self.steps).filter_map(|(step, _)| of_step(step));
-        steps.collect::<Vec<_>>().join("; ")
+        by_place((0..).zip(&self.steps).map(of_step))
     }
 
     /// Whether a retry concerns a member. Of a step those are retried that have failed; one that is named also when it succeeded

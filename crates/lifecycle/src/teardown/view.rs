@@ -76,8 +76,7 @@ pub struct ApprovalView {
 
 impl From<&Approval> for ApprovalView {
     fn from(Approval { token, said }: &Approval) -> Self {
-        let reason = Some(said.why.clone()).filter(|why| !why.is_empty());
-        Self { by: said.by.clone(), reason, at: said.at, token: token.clone() }
+        Self { by: said.by.clone(), reason: said.wisher().why(), at: said.at, token: token.clone() }
     }
 }
 

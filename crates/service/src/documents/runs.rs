@@ -17,7 +17,7 @@ use tidegate_oplog::EntryOf;
 
 pub use course::WaitSpan;
 pub use facts::RunFact;
-pub use page::{approval_words, step_words};
+pub use page::{OUTSIDE, approval_words, step_number, step_words};
 
 /// What the document is called in its field `record`; a reader tells from it what to expect.
 const RECORD: &str = "tidegate.dev/run/v1";

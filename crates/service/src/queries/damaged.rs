@@ -72,21 +72,8 @@ pub(super) fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool
         None => format!("begun {ago} ago, and {} when it was recorded last", summary.phase),
     };
     let details = if compacted { "its details were compacted".to_owned() } else { why.to_string() };
-    let explanation = Explanation {
-        position,
-        progress: format!("{}; {details}", summary.message),
-        awaited: Vec::new(),
-        deadline_in_seconds: None,
-        deadline_passed_seconds: None,
-        trouble: None,
-        paused: None,
-        rules_changed: None,
-        plan: None,
-        overridden: Vec::new(),
-        next: None,
-        awaits_attempt: false,
-        at: now,
-    };
+    let progress = format!("{}; {details}", summary.message);
+    let explanation = Explanation { progress, ..Explanation::at(&position, now) };
     let explanation = ExplanationDocument::new(&operation, explanation, at_work);
     Inspected { operation, explanation, kept }
 }

@@ -1,9 +1,10 @@
 //! ApplicationSets where nobody serves them: as they stood last, by what the state directory has kept and the log has recorded.
 
+use tidegate_applicationset::rollout::full_name;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::ApplicationSet;
 
-use super::ReachedSets;
+use super::{ReachedSets, unserved};
 use crate::applications::store::{AppKey, kept};
 use crate::documents::runs::{RunDocument, RunKind, RunLine};
 use crate::error::ServiceError;
@@ -32,7 +33,7 @@ pub async fn find_sets(
     }
     sets.sort_by_key(AppKey::of_set);
     sets.retain(|one| name.is_none_or(|name| AppKey::of_set(one).is_meant(name)));
-    notices.note(&format!("{}; this is how the ApplicationSets stood last", why(&refused)));
+    notices.note(&format!("{}; this is how the ApplicationSets stood last", unserved(&refused)));
     Ok(ReachedSets { sets, ..ReachedSets::default() })
 }
 
@@ -57,8 +58,7 @@ pub async fn find_explanation(
     };
     // One that was made again under its name has nothing to do with what was before.
     let made_at = set.metadata.creation_timestamp.map(|at| at.moment()).unwrap_or_default();
-    let full = format!("{}/{}", set.metadata.home(), set.metadata.name);
-    let mut lines = route::run_list(state_dir, notices, Some(&full)).await?;
+    let mut lines = route::run_list(state_dir, notices, Some(&full_name(&set))).await?;
     lines.retain(|line| line.damage.is_none() && line.started_at >= made_at);
     let rollout = newest(state_dir, notices, (&lines, RunKind::Rollout)).await?;
     let teardown = newest(state_dir, notices, (&lines, RunKind::Deletion)).await?;
@@ -113,13 +113,6 @@ fn words(run: &RunDocument) -> String {
             format!("its last {kind} has ended{} ({end}): {}", at(line.finished_at), line.message)
         }
         (None, None) => line.message.clone(),
-    }
-}
-
-fn why(refused: &ServiceError) -> &'static str {
-    match refused {
-        ServiceError::Silent { .. } => "the `tidegate serve` at work here does not answer",
-        _ => "no `tidegate serve` is at work here",
     }
 }
 

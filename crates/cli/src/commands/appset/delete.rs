@@ -6,7 +6,7 @@ use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::rollout::full_name;
 use tidegate_lifecycle::teardown::{MemberStatus, TeardownView};
 use tidegate_model::argo::{Application, ApplicationSet};
-use tidegate_model::format_duration;
+use tidegate_model::{Wisher, format_duration};
 use tidegate_service::control::protocol::Request;
 
 use super::files::Files;
@@ -68,8 +68,8 @@ async fn already(desk: &Desk, known: &ApplicationSet) -> Result<String, CliError
     let begun = format!("ApplicationSet {} is being deleted already", set::name(known));
     Ok(match (&explanation.teardown, explanation.teardown_id) {
         (Some(view), Some(id)) if view.finished_at.is_none() => {
-            let why = view.reason.iter().map(|why| format!(" ({why})")).collect::<String>();
-            format!("{begun}, as {}{why} has asked: deletion {id}, {}", view.by, words(view))
+            let asker = Wisher { by: &view.by, reason: view.reason.as_deref().unwrap_or_default() };
+            format!("{begun}, as {} has asked: deletion {id}, {}", asker.who(), words(view))
         }
         _ => format!("{begun}: {}", explanation.line),
     })

@@ -3,7 +3,7 @@
 use tidegate_model::Timestamp;
 
 use super::rejection::Rejection;
-use crate::fleet::{Said, Scope};
+use crate::fleet::{Said, Scope, or_others};
 use crate::rollout::fact::Fact;
 use crate::rollout::input::Wish;
 use crate::rollout::messages;
@@ -119,16 +119,11 @@ fn skip(rollout: &Rollout, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Reje
 
 /// What is at work is stopped first: a member that was skipped changes no more.
 fn skipped(name: &str, member: &Member, said: &Said) -> Option<Fact> {
-    let name = name.to_owned();
-    match member.progress {
-        Progress::Waiting | Progress::Settling { .. } | Progress::Failed { .. } => {
-            Some(Fact::Skipped { member: name, said: said.clone() })
-        }
-        Progress::Promoted | Progress::Named { .. } | Progress::Running { .. } => {
-            Some(Fact::StopBegun { member: name, then: Then::Skip(said.clone()), at: said.at })
-        }
-        _ => None,
-    }
+    let (name, said) = (name.to_owned(), said.clone());
+    member.may_be_skipped().then(|| match member.progress.is_at_work() {
+        true => Fact::StopBegun { member: name, at: said.at, then: Then::Skip(said) },
+        false => Fact::Skipped { member: name, said },
+    })
 }
 
 fn retry(rollout: &Rollout, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Rejection> {
@@ -151,10 +146,7 @@ fn refused(members: &[(&String, &Member)], what: &str, others: &str) -> String {
         [(name, member)] => unfit(name, member, what),
         _ => format!("no Application of that step can be {what} now"),
     };
-    match others {
-        "" => format!("{why}; and no other can be {what} now either"),
-        others => format!("{why}; what can be {what} now: {others}"),
-    }
+    or_others(&why, what, others)
 }
 
 fn unfit(name: &str, member: &Member, what: &str) -> String {

@@ -11,7 +11,7 @@ use super::input::{Found, Input, Sight, Wish};
 use super::order::Order;
 use super::request::{MemberSpec, Request};
 use super::state::{End, Member, Progress, State, Teardown};
-use crate::fleet::{Said, Scope, enumerate};
+use crate::fleet::{Said, Scope, by_place, enumerate, or_others};
 use crate::operation::CallError;
 
 pub use rejection::Rejection;
@@ -172,12 +172,11 @@ fn members<'a>(teardown: &'a Teardown, scope: &Scope) -> Result<Vec<(&'a String,
 fn by_step(teardown: &Teardown, is_it: impl Fn(&Member) -> bool) -> String {
     let of_step = |step: u32| {
         let members = teardown.members_of(step).filter(|(_, member)| is_it(member));
-        let names: Vec<&str> = members.map(|(name, _)| name.as_str()).collect();
         let place = teardown.order.number(step).map(|number| format!("step {number}"));
         let place = place.unwrap_or_else(|| "in no step".to_owned());
-        (!names.is_empty()).then(|| format!("{place}: {}", enumerate(&names)))
+        (place, members.map(|(name, _)| name.as_str()).collect())
     };
-    (0..teardown.order.step_count()).filter_map(of_step).collect::<Vec<_>>().join("; ")
+    by_place((0..teardown.order.step_count()).map(of_step))
 }
 
 /// Why nothing is skipped of those that were named, and what can be.
@@ -193,8 +192,5 @@ fn unfit(teardown: &Teardown, members: &[(&String, &Member)]) -> String {
             format!("nothing is awaited there any more: {}", enumerate(&names))
         }
     };
-    match by_step(teardown, |member| !member.progress.is_settled()).as_str() {
-        "" => format!("{why}; and no other can be skipped now either"),
-        others => format!("{why}; what can be skipped now: {others}"),
-    }
+    or_others(&why, "skipped", &by_step(teardown, |member| !member.progress.is_settled()))
 }

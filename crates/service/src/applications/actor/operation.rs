@@ -165,7 +165,7 @@ impl AppState {
             self.application.operation.as_ref().is_some_and(|asked| operation::id(asked).is_none());
         // Looked at first: whoever changes it has one of his own from then on.
         if has_no_id && !operation::tells_of_itself(&self.application) {
-            operation::is_about_to_begin(&mut self.application, now);
+            operation::say_it_begins(&mut self.application, now);
         }
     }
 

@@ -79,10 +79,8 @@ impl Told {
     /// That it has begun, of so many; who has asked for it, and why, is one text in the log.
     pub fn begun(by: &str, what: &str) -> Self {
         let asker = Wisher::read(by);
-        let (by, reason) = (asker.by, asker.why());
-        let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-        let mut told = Self::new(BEGUN, format!("begun by {by}{why}: {what}"));
-        (told.fact.by, told.fact.reason) = (Some(by.to_owned()), reason);
+        let mut told = Self::new(BEGUN, format!("begun by {}: {what}", asker.who()));
+        (told.fact.by, told.fact.reason) = (Some(asker.by.to_owned()), asker.why());
         told
     }
 

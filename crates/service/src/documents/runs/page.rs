@@ -2,7 +2,7 @@
 
 use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
 use tidegate_lifecycle::teardown::{ApprovalView, MemberStatus, TeardownView};
-use tidegate_model::{Timestamp, format_duration};
+use tidegate_model::{Timestamp, Wisher, format_duration};
 
 use super::{Run, RunDocument, RunKind, RunLine};
 use crate::documents::record::markup::Markup;
@@ -132,13 +132,14 @@ fn of_rollout(rollout: &RolloutView) -> Markup {
     ])
 }
 
-/// The number of the step of those that no step selects.
-const OUTSIDE: &str = "-1";
+/// The number of the step of those that no step selects, as Argo CD writes it.
+pub const OUTSIDE: &str = "-1";
 
 /// What is said, in the place of a status, of an Application that has left the set.
 const LEFT: &str = "Left";
 
-fn step_number(number: &str) -> &str {
+/// The number of a step, in words.
+pub fn step_number(number: &str) -> &str {
     if number == OUTSIDE { "none" } else { number }
 }
 
@@ -161,8 +162,8 @@ pub fn step_words(status: StepStatus) -> &'static str {
 
 /// `ann (CHG-7) at 2026-11-26T10:00:00Z`.
 pub fn approval_words(approval: &ApprovalView) -> String {
-    let why = approval.reason.iter().map(|why| format!(" ({why})")).collect::<String>();
-    format!("{}{why} at {}", approval.by, approval.at)
+    let asker = Wisher { by: &approval.by, reason: approval.reason.as_deref().unwrap_or_default() };
+    format!("{} at {}", asker.who(), approval.at)
 }
 
 fn of_deletion(deletion: &TeardownView) -> Markup {

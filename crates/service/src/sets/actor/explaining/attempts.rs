@@ -1,6 +1,7 @@
 //! What is told of members whose operation has failed and is tried again: a step that waits for them says so.
 
 use tidegate_application::operation;
+use tidegate_application::superseding::awaits_retry;
 use tidegate_lifecycle::fleet::Explanation;
 use tidegate_lifecycle::operation::{Explanation as OfOperation, OperationView};
 use tidegate_lifecycle::rollout::{MemberStatus, MemberView, RolloutView};
@@ -39,7 +40,7 @@ impl SetState {
         let live = self.shared.applications.board.get(&member(&self.key, &one.application))?;
         let state = live.status.operation_state.as_ref()?;
         let is_it = operation::id(&state.operation) == Some(operation) && !state.phase.is_completed();
-        let is_retried = state.retry_count > 0 || state.message.contains("Retrying attempt #");
+        let is_retried = state.retry_count > 0 || awaits_retry(&state.message);
         (is_it && is_retried).then(|| (operation, state.operation.retry.as_ref().map(|retry| retry.limit)))
     }
 }

@@ -12,8 +12,8 @@ use crate::sets::wishes::AskedRetry;
 
 impl From<&Retry> for AskedRetry {
     fn from(retry: &Retry) -> Self {
-        let reason = Some(retry.reason().to_owned()).filter(|reason| !reason.is_empty());
-        Self { by: retry.by().to_owned(), reason, at: retry.at() }
+        let asker = retry.asker();
+        Self { by: asker.by.to_owned(), reason: asker.why(), at: retry.at() }
     }
 }
 
@@ -33,7 +33,7 @@ impl SetState {
     }
 
     /// Its Applications that the last ordered deletion has left.
-    fn left_behind(&self) -> impl Iterator<Item = &Application> {
+    pub(in crate::sets::actor) fn left_behind(&self) -> impl Iterator<Item = &Application> {
         let own = self.members.values().map(AsRef::as_ref).filter(|one| owner(&self.set, one) == Owner::Set);
         own.filter(|one| self.is_left_behind(&one.metadata.name, &one.metadata.uid))
     }
@@ -53,10 +53,7 @@ impl SetState {
         let Some(teardown) = state.teardown().filter(|_| state.is_finished()) else { return };
         explanation.position = format!("its ordered deletion has ended ({})", explanation.position);
         if let Some(said) = &teardown.terminated {
-            explanation.progress = match said.why.as_str() {
-                "" => format!("terminated by {}", said.by),
-                why => format!("terminated by {} ({why})", said.by),
-            };
+            explanation.progress = format!("terminated by {}", said.words());
         }
         let (going, there): (Vec<_>, Vec<_>) = self.left_behind().partition(|one| one.is_deleting());
         for (what, all) in [("still being deleted", going), ("not deleted", there)] {
@@ -80,7 +77,6 @@ impl SetState {
             Some(_) => ", once it is known which revisions its Applications are brought to",
             None => "",
         };
-        let why = if asked.reason().is_empty() { String::new() } else { format!(" ({})", asked.reason()) };
-        Some(format!("it is begun again{until}, as {}{why} has asked at {}", asked.by(), asked.at()))
+        Some(format!("it is begun again{until}, as {} has asked at {}", asked.asker().who(), asked.at()))
     }
 }
