@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use tidegate_testkit::git::{self, GitServer, Manners};
-use tidegate_testkit::kube::{ControlPlane, Options, User};
+use tidegate_testkit::kube::{Options, User};
 
 use crate::bench::Running;
-use crate::site::Site;
+use crate::site::{Plane, Site};
 
 const ANNOTATION: &str = "argocd.argoproj.io/refresh";
 
 /// A control plane of its own: definitions are the whole cluster's.
 pub async fn site() -> Site {
-    let control: &ControlPlane = Box::leak(Box::new(ControlPlane::start(Options::default()).unwrap()));
+    let control = Plane::own(Options::default());
     let site = Site::on(control, "apps").await;
     // Without the definitions it says how to get them.
     let ran = site.run(&["serve"]);
@@ -181,13 +181,27 @@ fn deploys_what_goes(site: &Site) {
     };
     object("ConfigMap", "later", json!({"argocd.argoproj.io/sync-wave": "1"}));
     object("ConfigMap", "kept", json!({"argocd.argoproj.io/sync-options": "Delete=false"}));
+    // It ends when the test says so: whatever is to be seen before is seen, on a slow machine too.
     object(
         "Job",
         "drain",
-        json!({"argocd.argoproj.io/hook": "PreDelete", "sim.tidegate.dev/ready-after": "3s"}),
+        json!({"argocd.argoproj.io/hook": "PreDelete", "sim.tidegate.dev/ready-after": "1h"}),
     );
     object("Job", "report", json!({"argocd.argoproj.io/hook": "PostDelete"}));
     site.run(&["example", "commit", "repo"]).expect_code(0);
+}
+
+/// The Job `drain` has done its work.
+async fn drains(site: &Site) {
+    let pods = format!("/api/v1/namespaces/{}/pods", site.namespace);
+    let of_job = format!("{pods}?labelSelector=job-name%3Ddrain");
+    let is_running = |pod: &Value| pod["status"]["phase"] == "Running";
+    let listed = |found: &Value| found["items"].as_array().and_then(|all| all.first().cloned());
+    let wish = |found: Option<&Value>| found.and_then(listed).is_some_and(|pod| is_running(&pod));
+    let found = site.observer().until(&of_job, wish).await.unwrap();
+    let name = listed(&found).unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+    let done = json!({"status": {"phase": "Succeeded"}});
+    site.observer().patch(&format!("{pods}/{name}/status"), &done).await.unwrap();
 }
 
 /// What was made and deleted, each when that was asked for first, by the audit log of the server. The migration that a sync has
@@ -222,6 +236,7 @@ pub async fn an_application_goes_with_what_its_finalizers_say() {
         .collect();
     assert_eq!(site.observer().get(&path).await.unwrap()["metadata"]["finalizers"], json!(own));
     site.observer().delete(&path, &Value::Null).await.unwrap();
+    drains(&site).await;
     site.observer().until(&path, |app| app.is_none()).await;
     assert_eq!(done(&site).await, ["create drain", "create report"]);
     for job in ["drain", "report"] {
@@ -248,6 +263,7 @@ pub async fn an_application_goes_with_what_its_finalizers_say() {
     serving.signal("KILL");
     serving.finish();
     let serving = serve(&site);
+    drains(&site).await;
     // What keeps it then is somebody else's.
     until(&site, |app| app["metadata"]["finalizers"] == json!(["example.com/other"])).await;
     site.observer().patch(&path, &json!({"metadata": {"finalizers": null}})).await.unwrap();

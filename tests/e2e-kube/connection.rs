@@ -4,11 +4,11 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate_testkit::kube::{ControlPlane, Options};
+use tidegate_testkit::kube::Options;
 
 use crate::bench::{Bench, Ran};
 use crate::manifests::CONFIG;
-use crate::site::Site;
+use crate::site::{Plane, Site};
 
 /// A sync of an application that no other test has.
 fn sync<'a>(site: &'a Site, more: &[&'a str]) -> Ran {
@@ -95,8 +95,8 @@ fn seconds_told(line: &str) -> u64 {
 /// A server that stands still is named while an operation waits, in the lines of the sync and by `explain`, and the
 /// operation goes on as soon as the server does.
 pub async fn a_server_that_stands_still_is_named_and_nothing_waits_afterwards() {
-    let control = Box::leak(Box::new(ControlPlane::start(Options::default()).unwrap()));
-    let site = Site::on(control, "still").await;
+    let control = Plane::own(Options::default());
+    let site = Site::on(control.clone(), "still").await;
     site.write("slow.yaml", SERVER);
     let mut sync = site.start(&["sync", "slow.yaml", "--app", "a", "-n", &site.namespace]);
     sync.await_line("waiting for Deployment");
@@ -111,8 +111,8 @@ pub async fn a_server_that_stands_still_is_named_and_nothing_waits_afterwards() 
 
 /// Whoever connects to a server that stands still can be interrupted, whatever it wants there.
 pub async fn a_signal_ends_what_connects_to_a_server_that_stands_still() {
-    let control = Box::leak(Box::new(ControlPlane::start(Options::default()).unwrap()));
-    let site = Site::on(control, "interrupted").await;
+    let control = Plane::own(Options::default());
+    let site = Site::on(control.clone(), "interrupted").await;
     site.write("slow.yaml", SERVER);
     let mut sync = site.start(&["sync", "slow.yaml", "--app", "a", "-n", &site.namespace]);
     sync.await_line("waiting for Deployment");

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tidegate_testkit::kube::{ControlPlane, Options};
+use tidegate_testkit::kube::Options;
 
-use crate::site::Site;
+use crate::site::{Plane, Site};
 
 pub async fn the_manifests_are_taken_and_the_pod_is_admitted() {
-    let control: &ControlPlane = Box::leak(Box::new(ControlPlane::start(Options::default()).unwrap()));
+    let control = Plane::own(Options::default());
     let site = Site::on(control, "deploy").await;
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
     let file = |name: &str| deploy.join(name).to_str().unwrap().to_owned();

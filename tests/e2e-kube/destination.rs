@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::kube::{ControlPlane, Options, User};
 
 use crate::manifests::{FAST, STUCK};
-use crate::site::Site;
+use crate::site::{Plane, Site};
 
 /// Waits for ever where no controller works.
 const WAITING: &str = r#"
@@ -87,10 +87,10 @@ pub async fn resume_refuses_another_server() {
 }
 
 /// A control plane of the test's own, of which it knows which one it is.
-async fn alone() -> &'static ControlPlane {
+async fn alone() -> Plane {
     let options = Options { nodes: false, controllers: false, ..Options::default() };
-    let control: &ControlPlane = Box::leak(Box::new(ControlPlane::start(options).unwrap()));
-    which(control).await;
+    let control = Plane::own(options);
+    which(&control).await;
     control
 }
 
@@ -104,7 +104,7 @@ async fn which(control: &ControlPlane) -> String {
 /// As when a cluster of one's own machine is thrown away and made again: the same URL, users and context.
 pub async fn resume_refuses_another_cluster_at_the_same_url() {
     let control = alone().await;
-    let site = Site::on(control, "anew").await;
+    let site = Site::on(control.clone(), "anew").await;
     let namespace = site.namespace.clone();
     site.write("waiting.yaml", WAITING);
     let sync = ["sync", "waiting.yaml", "--app", &namespace, "-n", &namespace];
@@ -113,10 +113,10 @@ pub async fn resume_refuses_another_cluster_at_the_same_url() {
     first.signal("KILL");
     first.finish();
     let id = site.newest();
-    let before = which(control).await;
+    let before = which(&control).await;
 
     control.make_anew().unwrap();
-    assert_ne!(which(control).await, before);
+    assert_ne!(which(&control).await, before);
     let mark = control.mark();
     for args in [&["resume"][..], &["resume", &id], &["resume", &id, "--context", "observer"]] {
         let ran = site.run(args).expect_code(4);

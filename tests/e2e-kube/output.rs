@@ -50,7 +50,7 @@ fn of_migration(text: &str) -> Vec<&str> {
 
 pub async fn what_a_hook_writes_is_shown_while_it_runs() {
     let site = Site::new("output").await;
-    let kubelet = Kubelet::start(site.control).await;
+    let kubelet = Kubelet::start(&site.control).await;
     let namespace = site.namespace.as_str();
     site.write("app.yaml", manifests(&kubelet.node, "1h"));
     kubelet.write(namespace, "connecting");

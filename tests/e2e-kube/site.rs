@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use tidegate_testkit::kube::{Audit, AuditEvent, Caller, ControlPlane, Mark, User};
+use tidegate_testkit::kube::{Audit, AuditEvent, Caller, ControlPlane, Mark, Options, User};
 
 use crate::bench::{Bench, Ran, Running};
 
@@ -14,9 +14,35 @@ use crate::bench::{Bench, Ran, Running};
 /// whole cluster, so two tests with the same one would delete each other's.
 static APPLICATIONS: Mutex<BTreeMap<(String, String), String>> = Mutex::new(BTreeMap::new());
 
+/// The control plane of a test.
+#[derive(Clone)]
+pub enum Plane {
+    /// The one of all tests.
+    Shared(&'static ControlPlane),
+    /// One of its own, which goes with the last that holds it: one that stays keeps a twentieth of a core busy.
+    Own(Arc<ControlPlane>),
+}
+
+impl Plane {
+    pub fn own(options: Options) -> Self {
+        Self::Own(Arc::new(ControlPlane::start(options).unwrap()))
+    }
+}
+
+impl Deref for Plane {
+    type Target = ControlPlane;
+
+    fn deref(&self) -> &ControlPlane {
+        match self {
+            Self::Shared(control) => control,
+            Self::Own(control) => control,
+        }
+    }
+}
+
 /// A namespace, and a bench whose command reaches the control plane as [`User::ENGINE`].
 pub struct Site {
-    pub control: &'static ControlPlane,
+    pub control: Plane,
     pub namespace: String,
     pub bench: Bench,
     mark: Mark,
@@ -33,25 +59,27 @@ impl Deref for Site {
 impl Site {
     /// With a namespace that nobody else has.
     pub async fn new(prefix: &str) -> Self {
-        Self::on(ControlPlane::shared(), prefix).await
+        Self::on(Plane::Shared(ControlPlane::shared()), prefix).await
     }
 
     /// The same on another control plane.
-    pub async fn on(control: &'static ControlPlane, prefix: &str) -> Self {
+    pub async fn on(control: Plane, prefix: &str) -> Self {
         let namespace = control.namespace(prefix).await.unwrap();
         Self::at(control, namespace)
     }
 
     /// With a name for a namespace that is not there.
     pub fn without_namespace(prefix: &str) -> Self {
-        let control = ControlPlane::shared();
-        Self::at(control, control.name(prefix))
+        let control = Plane::Shared(ControlPlane::shared());
+        let namespace = control.name(prefix);
+        Self::at(control, namespace)
     }
 
-    fn at(control: &'static ControlPlane, namespace: String) -> Self {
+    fn at(control: Plane, namespace: String) -> Self {
         let mut bench = Bench::new();
         bench.set("KUBECONFIG", control.kubeconfig(User::ENGINE));
-        Self { control, namespace, bench, mark: control.mark() }
+        let mark = control.mark();
+        Self { control, namespace, bench, mark }
     }
 
     /// A name for an application that no other test has; the namespace's is another.

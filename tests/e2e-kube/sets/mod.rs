@@ -7,20 +7,19 @@ mod order;
 pub mod rollouts;
 
 use serde_json::{Value, json};
-use tidegate_testkit::kube::ControlPlane;
 use tokio::sync::OnceCell;
 
 use crate::applications;
 use crate::bench::Running;
-use crate::site::Site;
+use crate::site::{Plane, Site};
 
 const FIVE: &[(&str, &str)] =
     &[("dev-a", "dev"), ("dev-b", "dev"), ("qa-a", "qa"), ("prod-a", "prod"), ("prod-b", "prod")];
 
 /// With the definitions, shared by all sets: each has a namespace of its own.
-async fn control_plane() -> &'static ControlPlane {
-    static CONTROL: OnceCell<&ControlPlane> = OnceCell::const_new();
-    CONTROL.get_or_init(|| async { applications::site().await.control }).await
+async fn control_plane() -> Plane {
+    static CONTROL: OnceCell<Plane> = OnceCell::const_new();
+    CONTROL.get_or_init(|| async { applications::site().await.control }).await.clone()
 }
 
 /// A set called `fleet`, and the repository of its Applications. The objects of each are a beginning, some work, an end, and what
