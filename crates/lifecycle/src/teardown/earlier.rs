@@ -5,10 +5,38 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
+use super::fact::Fact;
 use super::order::Order;
 use super::request::Options;
 use super::state::{Member, Outcome, Stage, State, StepState, Teardown};
 use crate::fleet::Said;
+
+/// What keeps an Application, as programs wrote it that kept no time of it.
+#[derive(Clone, Debug, Deserialize)]
+pub enum FactOfKind5 {
+    // These hold its place among all facts: no other was of this kind.
+    Before0(Nothing),
+    Before1(Nothing),
+    Before2(Nothing),
+    Before3(Nothing),
+    KeptBy { member: String, kept_by: String },
+}
+
+/// What is never written.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub enum Nothing {}
+
+impl From<FactOfKind5> for Fact {
+    fn from(earlier: FactOfKind5) -> Self {
+        match earlier {
+            FactOfKind5::KeptBy { member, kept_by } => Self::KeptBy { member, kept_by, at: None },
+            FactOfKind5::Before0(nothing)
+            | FactOfKind5::Before1(nothing)
+            | FactOfKind5::Before2(nothing)
+            | FactOfKind5::Before3(nothing) => match nothing {},
+        }
+    }
+}
 
 /// A state as programs wrote it that did not keep who approved deletions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -56,6 +56,8 @@ pub enum Fact {
         member: String,
         /// In words; may be empty.
         kept_by: String,
+        /// When that was seen; `None` where the program that recorded it kept no time.
+        at: Option<Timestamp>,
     },
     /// It was seen to be gone, perhaps by an old sight.
     SeenGone {

@@ -3,19 +3,19 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{LogRecord, Records, StreamKind};
 
-use super::earlier::StateOfKind1;
+use super::earlier::{FactOfKind5, StateOfKind1};
 use super::fact::Fact;
 use super::state::{End, Progress, State};
 use super::view::message;
 use crate::fleet::count;
 
 impl LogRecord for Fact {
-    type Earlier = Self;
+    type Earlier = FactOfKind5;
 
-    const HIGHEST_KIND: u16 = 17;
+    const HIGHEST_KIND: u16 = 18;
 
-    fn is_earlier(_: u16) -> bool {
-        false
+    fn is_earlier(kind: u16) -> bool {
+        kind == 5
     }
 
     fn kind(&self) -> u16 {
@@ -24,7 +24,7 @@ impl LogRecord for Fact {
             Self::Moved { .. } => 2,
             Self::Condemned { .. } => 3,
             Self::Going { .. } => 4,
-            Self::KeptBy { .. } => 5,
+            Self::KeptBy { .. } => 18,
             Self::SeenGone { .. } => 6,
             Self::StillThere { .. } => 7,
             Self::Gone { .. } => 8,

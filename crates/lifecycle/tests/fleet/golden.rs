@@ -2,8 +2,8 @@
 //!
 //! `golden/rollout-v1.json` and `golden/teardown-v1.json` hold one fact of every kind and one snapshot of every state, each as
 //! the bytes that the operation log keeps, with its number and with what it means; `v2` those of a layout that has who approved
-//! deletions. A new layout gets files of its own, written
-//! once with `TIDEGATE_WRITE_GOLDEN=v3` and added to `LAYOUTS`; those that are there are never written again.
+//! deletions, `v3` of one that has when something was seen that keeps an Application. A new layout gets files of its own, written
+//! once with `TIDEGATE_WRITE_GOLDEN=v4` and added to `LAYOUTS`; those that are there are never written again.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use tidegate_model::{Content, LogRecord, Records};
 use crate::rollout as rollouts;
 use crate::teardown as teardowns;
 
-const LAYOUTS: [&str; 2] = ["v1", "v2"];
+const LAYOUTS: [&str; 3] = ["v1", "v2", "v3"];
 
 fn file(kind: &str, layout: &str) -> PathBuf {
     let name = format!("{kind}-{layout}.json");
@@ -133,6 +133,19 @@ fn what_was_recorded_of_teardowns_is_read() {
     let states: Vec<teardown::State> =
         teardowns::table::representatives().into_iter().map(|(_, state)| state).collect();
     check::<teardown::Fact>(&teardowns::table::facts(), &states, |state| value(teardown::view(state)));
+}
+
+/// What keeps an Application, in the layout of programs that kept no time of it.
+#[test]
+fn the_first_layout_of_what_keeps_an_application_is_read() {
+    // The fifth of all variants; a text has its length before it.
+    let bytes = Bytes(vec![4, 3, b'w', b'e', b'b', 2, b'i', b't']);
+    assert!(teardown::Fact::is_earlier(5));
+    let read = teardown::Fact::read_earlier(5, &bytes).unwrap();
+    let (member, kept_by) = ("web".to_owned(), "it".to_owned());
+    assert_eq!(read, teardown::Fact::KeptBy { member, kept_by, at: None });
+    // None of these was ever another one.
+    assert!(teardown::Fact::read_earlier(5, &Bytes(vec![3])).is_err());
 }
 
 /// The line of a rollout in the layout of programs that kept neither who asked nor for what: it is read, without these.

@@ -110,7 +110,7 @@ fn sighted(teardown: &Teardown, name: &str, uid: &str, sight: &Sight, now: Times
     match (sight, &member.progress) {
         (Sight::Gone, _) => Some(vec![Fact::SeenGone { member: member_name, at: now }]),
         (Sight::There { kept_by }, Progress::Going) if *kept_by != member.kept_by => {
-            Some(vec![Fact::KeptBy { member: member_name, kept_by: kept_by.clone() }])
+            Some(vec![Fact::KeptBy { member: member_name, kept_by: kept_by.clone(), at: Some(now) }])
         }
         (Sight::There { .. }, _) => Some(Vec::new()),
     }

@@ -106,7 +106,7 @@ fn about_members(name: &str) -> Vec<(Fact, &'static str)> {
     vec![
         (Fact::Condemned { member: member(), at }, "waiting"),
         (Fact::Going { member: member(), at }, "condemned"),
-        (Fact::KeptBy { member: member(), kept_by: "its finalizer".into() }, "going"),
+        (Fact::KeptBy { member: member(), kept_by: "its finalizer".into(), at: Some(at) }, "going"),
         (Fact::SeenGone { member: member(), at }, "condemned going waiting"),
         (Fact::StillThere { member: member(), at }, "confirming"),
         (Fact::Gone { member: member(), at }, "condemned confirming"),
@@ -148,7 +148,8 @@ fn every_state_with_every_fact() {
     let mut kinds: Vec<u16> = facts().iter().map(tidegate_model::LogRecord::kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, (1..=Fact::HIGHEST_KIND).collect::<Vec<_>>(), "one fact of every kind");
+    let today = (1..=Fact::HIGHEST_KIND).filter(|kind| !Fact::is_earlier(*kind));
+    assert_eq!(kinds, today.collect::<Vec<_>>(), "one fact of every kind");
     for (name, state) in representatives() {
         let (stage, is_paused) = name.strip_suffix(" paused").map_or((name, false), |stage| (stage, true));
         let check = |fact: &Fact, may_be: bool| {

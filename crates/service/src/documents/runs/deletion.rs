@@ -71,12 +71,13 @@ fn of_member(fact: &Fact, order: &Order) -> Told {
     match fact {
         Fact::Condemned { member, at } => Told::about("condemned", member, "is to be deleted now").at(*at),
         Fact::Going { member, at } => Told::about("going", member, "is being deleted").at(*at),
-        Fact::KeptBy { member, kept_by } => {
+        Fact::KeptBy { member, kept_by, at } => {
             let text = match kept_by.as_str() {
                 "" => "nothing keeps it any more".to_owned(),
                 kept_by => format!("waits for {kept_by}"),
             };
-            Told::about("kept-by", member, text).details(json!({"waitsFor": kept_by}))
+            let told = Told::about("kept-by", member, text).details(json!({"waitsFor": kept_by}));
+            at.iter().fold(told, |told, at| told.at(*at))
         }
         Fact::SeenGone { member, at } => {
             Told::about("seen-gone", member, "was seen to be gone, and is looked for once more").at(*at)
@@ -120,13 +121,13 @@ fn order_word(order: &Order) -> &'static str {
 pub(super) fn waits(facts: &[Fact]) -> Vec<WaitSpan> {
     const PAUSED: &str = "paused";
     let mut course = Course::default();
-    // What keeps an Application is recorded without a time of its own: it was seen after what was recorded before.
+    // Where what keeps an Application has no time, it was seen after what was recorded before.
     let mut now = Timestamp::default();
     for fact in facts {
         now = fact_time(fact).unwrap_or(now);
         match fact {
-            Fact::KeptBy { member, kept_by } if kept_by.is_empty() => course.end(member, now),
-            Fact::KeptBy { member, kept_by } => {
+            Fact::KeptBy { member, kept_by, .. } if kept_by.is_empty() => course.end(member, now),
+            Fact::KeptBy { member, kept_by, .. } => {
                 let why = format!("it is being deleted and waits for {kept_by}");
                 course.begin(member, &format!("Application {member}"), why, now);
             }
@@ -158,6 +159,7 @@ fn fact_time(fact: &Fact) -> Option<Timestamp> {
         | Fact::Resumed(said)
         | Fact::TerminateRequested(said) => Some(said.at),
         // An approval is from before the deletions that it is for.
-        Fact::KeptBy { .. } | Fact::CallFailed { .. } | Fact::Approved(_) => None,
+        Fact::CallFailed { .. } | Fact::Approved(_) => None,
+        Fact::KeptBy { at, .. } => *at,
     }
 }
