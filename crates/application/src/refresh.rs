@@ -89,6 +89,15 @@ pub fn needed(
     asked
 }
 
+/// When it is looked at again because its last comparison is old then. What is old already is being compared, or whatever keeps it
+/// from that says when it does not any more: there is no moment to wait for.
+pub fn due_at(application: &Application, now: Timestamp, every: Duration) -> Option<Timestamp> {
+    const MARGIN: Duration = Duration::from_secs(1);
+    let compared = application.status.reconciled_at?.moment();
+    let due = compared + every + MARGIN;
+    (!every.is_zero() && due > now).then_some(due)
+}
+
 /// The namespace is to bear something else than at the last sync.
 fn has_other_namespace(application: &Application) -> bool {
     let policy = application.spec.sync_policy.as_ref();

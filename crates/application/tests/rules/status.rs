@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_application::comparison::{Outcome, Resource, health, refuse, sync_status, take_in};
-use tidegate_application::refresh::{self, Level, needed};
+use tidegate_application::refresh::{self, Level, due_at, needed};
 use tidegate_model::HealthStatus::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
 use tidegate_model::Phase;
 use tidegate_model::argo::{ConditionType, SyncStatusCode as Code};
@@ -177,6 +177,12 @@ fn when_a_comparison_is_due() {
     out_of_sync(&mut asked, "c1", at(1));
     assert_eq!(needed(&asked, None, at(1), EVERY), None, "it was done");
     assert_eq!(needed(&fresh, None, at(9_999), Duration::ZERO), None, "nothing ever is old");
+    // It is looked at when it is old; what is old already is not waited for.
+    assert_eq!(due_at(&fresh, at(0), EVERY), Some(at(181)));
+    assert_eq!(due_at(&fresh, at(180), EVERY), Some(at(181)));
+    assert_eq!(due_at(&fresh, at(181), EVERY), None);
+    assert_eq!(due_at(&fresh, at(0), Duration::ZERO), None);
+    assert_eq!(due_at(&application(json!({})), at(0), EVERY), None);
     for (value, expected) in [("true", true), ("1", true), ("false", false), ("soon", false)] {
         let mut app = fresh.clone();
         app.metadata.annotations.insert(refresh::SKIP_ANNOTATION.into(), value.into());

@@ -381,10 +381,8 @@ impl AppState {
         if !is_held && (is_kept || self.is_durable().await) {
             self.carry_on(myself);
         }
-        if !self.shared.every.is_zero()
-            && let Some(at) = self.application.status.reconciled_at
-        {
-            self.set_alarm(myself, at.moment() + self.shared.every + Duration::from_secs(1));
+        if let Some(at) = refresh::due_at(&self.application, now, self.shared.every) {
+            self.set_alarm(myself, at);
         }
     }
 
