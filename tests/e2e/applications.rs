@@ -292,6 +292,25 @@ fn an_earlier_sync_is_gone_back_to() {
     assert_eq!(found["status"]["summary"]["images"][0], "example.com/fleet/frontend:1.0", "of what is there");
     let refused = fleet.bench.run(&["app", "rollback", "backend"]).expect_code(4);
     assert!(refused.err.contains("auto-sync"), "{}", refused.err);
+    // What would be undone at once is not done either, unless it is only tried, or is what it is synced to anyway.
+    let first = first.as_str().unwrap();
+    let refused = fleet.bench.run(&["app", "sync", "backend", "--revision", first]).expect_code(4);
+    let words = format!("Cannot sync to {first}: auto-sync currently set to main");
+    assert!(refused.err.contains(&words), "{}", refused.err);
+    for options in [&["--revision", first, "--dry-run"][..], &["--revision", "main"]] {
+        fleet.bench.run(&[&["app", "sync", "backend"], options].concat()).expect_code(0);
+    }
+    Fleet::end(serving);
+}
+
+/// However short the wait is to be.
+#[test]
+fn what_is_there_already_is_not_waited_for() {
+    let fleet = Fleet::new();
+    let serving = fleet.serve();
+    fleet.wait(&[]);
+    let waited = fleet.bench.run(&["app", "wait", "backend", "--timeout", "0s"]).expect_code(0);
+    assert!(waited.out.contains("backend"), "{}", waited.out);
     Fleet::end(serving);
 }
 

@@ -137,6 +137,8 @@ fn drift_is_told_and_only_what_the_plan_says_nothing_about_can_be_allowed() {
     let words = "ConfigMap default/config: /data/more was not there and is \"x\"; allow that (--allow-drift)";
     assert!(ran.err.contains(words), "{}", ran.err);
     bench.run(&["sync", "--plan", "one.plan", "--sim", "--allow-drift"]).expect_code(0);
+    let ran = bench.run(&["sync", "in.yaml", "--app", "one", "--sim", "--allow-drift"]).expect_code(2);
+    assert!(ran.err.contains("--allow-drift is about a kept plan"), "{}", ran.err);
     // In a field that it writes.
     kept(&bench, &config("{mode: slow}"));
     bench.write("other.yaml", config("{mode: idle}"));

@@ -163,6 +163,11 @@ fn a_deletion_waits_for_the_operation_under_way_and_says_so() {
     assert!(said.contains("`tidegate app terminate backend` ends that"), "{said}");
     delete.signal("TERM");
     delete.finish().expect_code(3);
+    // Who has asked for it stays known, though the file is gone.
+    let asked =
+        |app: &Value| app["metadata"]["annotations"]["tidegate.dev/deletion-requested-by"].to_string();
+    assert!(!fleet.path("backend.yaml").exists());
+    assert!(asked(&fleet.get("backend")).contains("tester"), "{}", fleet.get("backend")["metadata"]);
     let mut again = fleet.bench.start(&["app", "delete", "backend", "--yes"]);
     again.await_line("it is deleted when operation");
     let other = ["app", "delete", "backend", "--cascade", "background", "--yes"];
@@ -171,6 +176,8 @@ fn a_deletion_waits_for_the_operation_under_way_and_says_so() {
     fleet.bench.run(&["app", "terminate", "backend"]).expect_code(0);
     again.finish().expect_code(0);
     assert!(!is_there(&fleet, "backend"));
+    let by_tester = fleet.bench.json(&["ops", "list", "--app", "backend", "--by", "tester", "-o", "json"]);
+    assert_eq!(by_tester.as_array().unwrap().len(), 1, "{by_tester:#}");
     Fleet::end(serving);
 }
 

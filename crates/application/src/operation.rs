@@ -79,6 +79,16 @@ pub enum Refused {
         "rollback cannot be initiated when auto-sync is enabled: it would be synced to its newest revision again; take spec.syncPolicy.automated away first"
     )]
     AutoSync,
+    /// It would be undone at once.
+    #[error(
+        "Cannot sync to {asked}: auto-sync currently set to {target}, and would sync to that again; take spec.syncPolicy.automated away first, or name {target}"
+    )]
+    OtherRevision {
+        /// What was asked for.
+        asked: String,
+        /// What the application follows.
+        target: String,
+    },
     /// Nothing to go back to.
     #[error("there is no sync {0} in its history; `tidegate app history` shows those there are")]
     NoSuchSync(i64),
@@ -202,6 +212,30 @@ pub(crate) fn described(source: &ApplicationSource) -> String {
     } else {
         format!("{url} {CHART}{}", source.chart)
     }
+}
+
+/// Whether a person may have an application synced to the revisions they name: not to others than those that it is synced to by itself.
+///
+/// # Errors
+///
+/// [`Refused::OtherRevision`].
+pub fn may_name(application: &Application, asked: &OperationRequest) -> Result<(), Refused> {
+    const HEAD: &str = "HEAD";
+    let Some(sync) = asked.sync.as_ref().filter(|sync| !sync.dry_run) else { return Ok(()) };
+    if automated(application).is_none() {
+        return Ok(());
+    }
+    let or_head = |revision: &str| if revision.is_empty() { HEAD } else { revision }.to_owned();
+    let targets = application.sources().iter().map(|source| or_head(&source.target_revision));
+    let targets: Vec<String> = targets.collect();
+    let named =
+        if sync.revisions.is_empty() { std::slice::from_ref(&sync.revision) } else { &sync.revisions[..] };
+    if named.len() != targets.len() {
+        // Which is meant for which source is not said: that is refused when it is looked at.
+        return Ok(());
+    }
+    let other = named.iter().zip(targets).find(|(named, target)| !named.is_empty() && *named != target);
+    other.map_or(Ok(()), |(asked, target)| Err(Refused::OtherRevision { asked: asked.clone(), target }))
 }
 
 /// The operation that goes back to a sync of the history, or to the one before the last: without hooks, as Argo CD does it.

@@ -67,16 +67,39 @@ impl<'a> Wisher<'a> {
     }
 }
 
-/// What somebody says as their reason, as it is recorded: one line of bounded length.
+/// What somebody says as their reason, as it is recorded: one line of bounded length, without what reorders it or is not seen. What
+/// nobody sees is no reason.
 pub fn reason_line(text: &str) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let seen = text.chars().filter(|c| !is_format(*c));
+    let line: String = seen.map(|c| if c.is_control() { ' ' } else { c }).collect();
     let bounded: String = line.trim().chars().take(REASON_MAX).collect();
+    let is_joiner = |c: char| matches!(c, '\u{200c}' | '\u{200d}');
+    if bounded.chars().all(|c| c.is_whitespace() || is_joiner(c)) {
+        return String::new();
+    }
     bounded.trim_end().to_owned()
+}
+
+/// Whether a character has no width, or turns the direction of others. Those that join letters are part of some scripts.
+fn is_format(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_sees_is_no_reason() {
+        assert_eq!(reason_line("safe \u{202e}exe.gpj\u{202c} now\u{200b}"), "safe exe.gpj now");
+        for nothing in ["", " ", "\u{200b}", " \u{200d}\u{feff}\n"] {
+            assert_eq!(reason_line(nothing), "", "{nothing:?}");
+        }
+        assert_eq!(
+            reason_line("\u{646}\u{645}\u{6cc}\u{200c}\u{634}\u{648}\u{62f}"),
+            "\u{646}\u{645}\u{6cc}\u{200c}\u{634}\u{648}\u{62f}"
+        );
+    }
 
     #[test]
     fn a_name_and_a_reason_are_one_text_and_two_again() {

@@ -84,7 +84,8 @@ impl<Q: JsonSchema + DeserializeOwned> Question<Q> {
                 return Err(Problem::bad(format!("{name} is there more than once")));
             }
         }
-        Q::deserialize(Value::Object(found)).map_err(|error| Problem::bad(format!("the query: {error}")))
+        serde_path_to_error::deserialize(Value::Object(found))
+            .map_err(|error| Problem::bad(format!("the query: {error}")))
     }
 }
 

@@ -286,7 +286,10 @@ fn read_body<B: DeserializeOwned>(body: &[u8]) -> Result<B, Problem> {
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::bad("the body is no JSON object"));
     }
-    serde_json::from_slice(body).map_err(|error| Problem::bad(format!("the body: {error}")))
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let read = serde_path_to_error::deserialize(&mut json).map_err(|error| error.to_string());
+    let read = read.and_then(|read| json.end().map(|()| read).map_err(|error| error.to_string()));
+    read.map_err(|error| Problem::bad(format!("the body: {error}")))
 }
 
 /// An answer as JSON.

@@ -48,7 +48,7 @@ pub enum ServiceError {
     )]
     NoStateDirectory,
     /// No operation has this id, prefix or application.
-    #[error("no operation and no application is named {text:?} in {}; `tidegate ops list` shows those there are", state_dir.display())]
+    #[error("no operation, and no application that has had one, is named {text:?} in {}; `tidegate ops list` shows those there are, and `tidegate app explain` says what an application waits for before its first", state_dir.display())]
     UnknownOperation {
         /// What was asked for.
         text: String,

@@ -297,6 +297,7 @@ fn a_plan_is_made_here_and_elsewhere_and_carried_out_as_it_is() {
         assert_eq!(shown, api.get(&format!("/api/v1/plans/{hash}")));
         let other = run(&["app", "plan", "backend", &hash[..12]], is_there);
         assert!(other.code() != 0 && other.err.contains("there is no plan"), "{}", other.err);
+        assert!(!other.err.contains("try again"), "nothing is wrong with the service: {}", other.err);
         // Nothing needs an approval.
         let needless = run(&["app", "approve", "frontend", &hash[..12]], is_there);
         assert!(needless.err.contains("needs no approval"), "{}", needless.err);

@@ -247,6 +247,9 @@ async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> 
     Ok(Ended::Done)
 }
 
+/// So long a first look may take, however short the wait is to be.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Asks until all that are named are as they should be; nothing when that took too long, or somebody interrupts, which is told.
 async fn until(
     desk: &Desk,
@@ -282,7 +285,7 @@ async fn until(
     let why = tokio::select! {
         found = asking => return found.map(Some),
         signal = signals.next() => format!("interrupted by {signal}"),
-        () = tokio::time::sleep(timeout.unwrap_or(Duration::MAX)) => {
+        () = tokio::time::sleep(timeout.map_or(Duration::MAX, |timeout| timeout.max(LOOK))) => {
             format!("not there after {}", format_duration(timeout.unwrap_or_default()))
         }
     };

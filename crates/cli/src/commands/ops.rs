@@ -337,7 +337,7 @@ fn say_done(
         (Wish::Terminate { .. }, _) => "is being terminated by the process at work".to_owned(),
         (Wish::Pause { .. }, false) => {
             format!(
-                "is paused, and the process that worked on it stops; let it go on with `tidegate ops unpause {id}{hint}`"
+                "is paused, and a command that worked on it stops; let it go on with `tidegate ops unpause {id}{hint}`"
             )
         }
         (Wish::Pause { .. }, true) => {

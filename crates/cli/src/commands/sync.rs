@@ -20,6 +20,10 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     if let Some(named) = &args.plan {
         return kept::carry_out(named, args, printer).await;
     }
+    // Without a plan its options exclude each other, so that the parser does not miss it.
+    if args.allow_drift {
+        return Err(CliError::usage("--allow-drift is about a kept plan; name it with --plan".to_owned()));
+    }
     let manifests = input::load(&args.source.paths, args.source.wanted())?;
     let definitions = input::definitions(args.selection.definitions.as_deref())?;
     let health = customizations::given(&args.scripts, printer)?;

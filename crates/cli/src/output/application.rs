@@ -85,9 +85,11 @@ pub fn show(application: &Application, window: Option<&WindowLine>, width: Optio
     line("Health Status:", health(application));
     line("Compared:", time(status.reconciled_at));
     if let Some(last) = &status.operation_state {
-        let by = &last.operation.initiated_by;
-        let by = if by.automated { "automated" } else { by.username.as_str() };
-        line("Operation:", format!("{} by {by}: {}", last.phase, last.message));
+        let by = match last.operation.initiated_by.name() {
+            "" => String::new(),
+            by => format!(" by {by}"),
+        };
+        line("Operation:", format!("{}{by}: {}", last.phase, last.message));
         line("  Reason:", reason(&last.operation).to_owned());
         let result = last.sync_result.as_ref();
         let revision = result.map(|result| short(&result.revision, &result.revisions)).unwrap_or_default();
@@ -157,7 +159,7 @@ fn object(kind: &str, namespace: &str, name: &str) -> String {
 /// The syncs that succeeded, oldest first.
 pub fn history(entries: &[RevisionHistory], width: Option<u16>) -> Text {
     let rows = entries.iter().map(|one| {
-        let by = if one.initiated_by.automated { "automated" } else { one.initiated_by.username.as_str() };
+        let by = one.initiated_by.name();
         let revision = revisions(&one.revision, &one.revisions).join(" ");
         [one.id.to_string(), time(Some(one.deployed_at)), revision, by.to_owned()]
     });

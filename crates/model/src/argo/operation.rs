@@ -62,6 +62,15 @@ pub struct OperationInitiator {
 }
 
 impl OperationInitiator {
+    /// Who asked: their name, also where they have something done by the policy; `automated` where nobody did; empty where the
+    /// operation does not say.
+    pub fn name(&self) -> &str {
+        match self.username.as_str() {
+            "" if self.automated => "automated",
+            name => name,
+        }
+    }
+
     /// Whether nothing is said.
     pub fn is_nobody(&self) -> bool {
         *self == Self::default()

@@ -399,8 +399,14 @@ impl AppState {
         }
         let mut unknown = Vec::new();
         let own = self.application.unknown_fields();
-        if !own.is_empty() {
-            unknown.push(format!("these fields have no effect: {}", own.join(", ")));
+        // What is made of a source that says more than is known would be a guess: it is refused when that is looked at.
+        let (sources, others): (Vec<_>, Vec<_>) = own.into_iter().partition(|one| is_of_source(one));
+        for (what, fields) in
+            [("these fields have no effect", others), ("these fields are not known", sources)]
+        {
+            if !fields.is_empty() {
+                unknown.push(format!("{what}: {}", fields.join(", ")));
+            }
         }
         unknown.extend(self.shared.projects.unknown_fields(&self.application));
         self.say(UNKNOWN_FIELD, &unknown, now);
@@ -441,4 +447,9 @@ impl AppState {
             }
         }
     }
+}
+
+/// Whether an unknown field, by its path, is one of a source.
+fn is_of_source(field: &str) -> bool {
+    field.strip_prefix("spec.source").is_some_and(|rest| rest.starts_with(['.', 's', '[']))
 }

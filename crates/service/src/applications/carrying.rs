@@ -121,7 +121,7 @@ pub(crate) fn check_selection(
     }
     let there = there(application, targets, namespace);
     match wanted.iter().find(|one| !there.iter().any(|key| one.matches(key))) {
-        Some(unknown) => Err(nothing_matches(application, unknown, &there)),
+        Some(unknown) => Err(nothing_matches(application, unknown, targets)),
         None => Ok(()),
     }
 }
@@ -135,29 +135,49 @@ fn there(application: &Application, targets: &[Target], namespace: &str) -> BTre
         let placed = key.namespace.is_empty().then_some(placed);
         std::iter::once(key).chain(placed)
     });
-    let known = application.status.resources.iter();
-    wanted.chain(known.map(|one| ObjectKey::new(&one.group, &one.kind, &one.namespace, &one.name))).collect()
+    wanted.chain(known(application)).collect()
 }
 
-fn nothing_matches(
-    application: &Application,
-    unknown: &ResourceSelector,
-    there: &BTreeSet<ObjectKey>,
-) -> String {
+/// The same, each once.
+fn shown(application: &Application, targets: &[Target]) -> BTreeSet<ObjectKey> {
+    let known = known(application);
+    let is_same = |one: &ObjectKey, key: &ObjectKey| {
+        (&one.group, &one.kind, &one.name) == (&key.group, &key.kind, &key.name)
+    };
+    let wanted = targets.iter().map(|target| target.object.key());
+    let others: Vec<_> = wanted.filter(|key| !known.iter().any(|one| is_same(one, key))).collect();
+    known.into_iter().chain(others).collect()
+}
+
+fn known(application: &Application) -> BTreeSet<ObjectKey> {
+    let known = application.status.resources.iter();
+    known.map(|one| ObjectKey::new(&one.group, &one.kind, &one.namespace, &one.name)).collect()
+}
+
+fn nothing_matches(application: &Application, unknown: &ResourceSelector, targets: &[Target]) -> String {
+    let there = shown(application, targets);
     let of_kind = there.iter().filter(|key| key.kind == unknown.kind && key.group == unknown.group);
-    let of_kind: Vec<String> = of_kind.map(ToString::to_string).collect();
-    let all = || there.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let of_kind: Vec<String> = of_kind.map(selecting).collect();
+    let all = || there.iter().map(selecting).collect::<Vec<_>>();
     let mut names = if of_kind.is_empty() { all() } else { of_kind };
     let more = names.len().saturating_sub(NAMED);
     names.truncate(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let ResourceSelector { group, kind, namespace, name } = unknown;
-    let slash = if namespace.is_empty() { "" } else { "/" };
+    let unknown = ObjectKey::new(group, kind, namespace, name);
     format!(
-        "application {} has no resource {group}:{kind}:{namespace}{slash}{name}; it has {}{more}",
+        "application {} has no resource {}; it has {}{more}",
         application.metadata.name,
+        selecting(&unknown),
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     )
+}
+
+/// An object as `--resource` selects it: `apps:Deployment:shop/api`.
+fn selecting(key: &ObjectKey) -> String {
+    let ObjectKey { group, kind, namespace, name, .. } = key;
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!("{group}:{kind}:{namespace}{slash}{name}")
 }
 
 /// Sees to it that the operation is carried out, and tells the actor how it stands until it is over.

@@ -49,8 +49,7 @@ fn tell_operation(key: &AppKey, before: Option<&Application>, now: &Application)
     let under_way = |application: &Application| application.operation.as_ref().and_then(operation::id);
     let begun = under_way(now).filter(|id| before.and_then(under_way) != Some(*id));
     if let (Some(operation), Some(asked)) = (begun, &now.operation) {
-        let by =
-            if asked.initiated_by.automated { "automated" } else { asked.initiated_by.username.as_str() };
+        let by = asked.initiated_by.name();
         let revision =
             asked.sync.as_ref().map(|sync| told(&sync.revision, &sync.revisions)).unwrap_or_default();
         tracing::info!(application = %key, %operation, revision, by, "operation begun");

@@ -136,7 +136,7 @@ fn plan_reply((line, plan): (PlanLine, Plan)) -> Reply {
 pub(crate) fn refusal(error: &ServiceError) -> Reply {
     match error {
         ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Reply::Leaving,
-        error if error.kind() == Kind::Refusal => Reply::Refused(error.to_string()),
+        error if matches!(error.kind(), Kind::Refusal | Kind::BadInput) => Reply::Refused(error.to_string()),
         error => Reply::Failed(error.to_string()),
     }
 }

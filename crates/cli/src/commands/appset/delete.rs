@@ -8,6 +8,7 @@ use tidegate_lifecycle::teardown::{MemberStatus, TeardownView};
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{Wisher, format_duration};
 use tidegate_service::control::protocol::Request;
+use tidegate_service::error::ServiceError;
 
 use super::files::Files;
 use super::{desk, plan};
@@ -106,6 +107,14 @@ fn of_files(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> 
     if problems.is_empty() { Ok(Ended::Done) } else { Err(CliError::Generate { problems, is_input: true }) }
 }
 
+/// Nobody says how a deletion goes on that was accepted.
+fn unfollowed(error: &ServiceError, known: &ApplicationSet) -> CliError {
+    CliError::refused(format!(
+        "{error}. ApplicationSet {} is being deleted, and goes on being so as soon as a service is at work for it",
+        set::name(known)
+    ))
+}
+
 /// Waits until it is gone; how its deletion goes on is told meanwhile.
 async fn gone(
     desk: &Desk,
@@ -119,7 +128,7 @@ async fn gone(
     let mut told = String::new();
     let asking = async {
         loop {
-            let found = desk::find(desk, Some(&name)).await?.sets;
+            let found = desk::find(desk, Some(&name)).await.map_err(|error| unfollowed(&error, known))?.sets;
             // One that was made anew is another one.
             let is_left = found.iter().any(|one| one.metadata.uid == metadata.uid);
             if !is_left {
@@ -127,8 +136,13 @@ async fn gone(
             }
             // It may be gone by now.
             if let Ok(explanation) = desk::explain(desk, &name).await {
-                let line = explanation.teardown.as_ref().map_or(explanation.line, words);
-                if line != told {
+                let line = match (&explanation.teardown, &explanation.rollout) {
+                    (Some(teardown), _) => Some(words(teardown)),
+                    // It says how the rollout stands that ends now.
+                    (None, Some(_)) => None,
+                    (None, None) => Some(explanation.line),
+                };
+                if let Some(line) = line.filter(|line| *line != told) {
                     printer.note(&line);
                     told = line;
                 }

@@ -27,6 +27,10 @@ impl AppState {
         asked: OperationRequest,
         plan: Option<ByPlan>,
     ) -> Result<(), String> {
+        // A plan is carried out as it was approved; whoever writes the resource may name what they like, as with Argo CD.
+        if plan.is_none() {
+            operation::may_name(&self.application, &asked).map_err(|refused| refused.to_string())?;
+        }
         let before = (self.application.operation.clone(), self.application.status.operation_state.clone());
         let answer = self.sync(asked, plan);
         if answer.is_ok() {

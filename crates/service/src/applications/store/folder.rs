@@ -10,6 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tidegate_application::deletion::{self, RESOURCES_FINALIZER};
 use tidegate_application::hook_finalizers;
+use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::Application;
 use tokio::sync::RwLock;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -314,6 +315,8 @@ fn leaving(before: &Stored, kept: Option<Application>) -> Option<Stored> {
         Some(kept) if kept.is_deleting() => {
             metadata.finalizers = kept.metadata.finalizers;
             metadata.deletion_timestamp = kept.metadata.deletion_timestamp;
+            let asker = kept.metadata.annotations.get_key_value(DELETION_REQUESTED_BY);
+            metadata.annotations.extend(asker.map(|(name, asker)| (name.clone(), asker.clone())));
         }
         // Those that its author did not have to write.
         Some(kept) => hook_finalizers::keep(&mut metadata.finalizers, &kept.metadata.finalizers),
