@@ -318,11 +318,6 @@ impl Deciding<'_> {
 }
 
 impl Changes {
-    /// Whether `delete` is done by an ordered deletion, which records it: in steps, or because somebody has let it be done.
-    pub fn is_torn_down(&self) -> bool {
-        self.order != Order::AllAtOnce || self.permit.is_some()
-    }
-
     /// Whether nothing is written.
     pub fn is_empty(&self) -> bool {
         self.create.is_empty() && self.update.is_empty() && self.delete.is_empty()

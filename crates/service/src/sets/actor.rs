@@ -27,6 +27,7 @@ use tidegate_applicationset::rollout::NotAsked;
 use tidegate_applicationset::status::{Failure, Reason};
 use tidegate_applicationset::wake::{self, REFRESH_ANNOTATION, Wake};
 use tidegate_executor::{Clock as _, EngineError, MachineError, SystemClock};
+use tidegate_lifecycle::teardown::Order;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_planner::IgnoreError;
@@ -353,7 +354,6 @@ impl SetState {
             last: self.own_rollout().cloned(),
             standings: Arc::clone(&self.standings),
             prunes: self.rollouts.prunes.clone(),
-            keeps_some: self.left_behind().next().is_some(),
         };
         (self.wake, self.is_fresh) = (Wake::Nothing, self.is_fresh && !generates);
         let (shared, actor) = (Arc::clone(&self.shared), myself.clone());
@@ -380,8 +380,7 @@ impl SetState {
     /// A look has ended.
     async fn looked(&mut self, passed: Passed) {
         let Some((_, generates)) = self.looking.take() else { return };
-        let Passed { generated, changes, tears_down, failure, finalizers, is_unsettled, request, took } =
-            passed;
+        let Passed { generated, changes, failure, finalizers, is_unsettled, request, took } = passed;
         let now = self.now();
         self.shared.board.looked(&self.key, took);
         self.rests_until = now + took.saturating_mul(REST).clamp(REST_MIN, REST_MAX);
@@ -406,7 +405,7 @@ impl SetState {
             changes.left_alone().map(|(name, why)| (name.to_owned(), why.to_string())).collect();
         self.refused = changes.refused().map(|(name, why)| (name.to_owned(), why.to_string())).collect();
         (self.generated, self.failure, self.wrong) = (generated, failure, changes.wrong);
-        if tears_down {
+        if changes.order != Order::AllAtOnce {
             let why = "it is not generated any more";
             self.tear_down(changes.order, (changes.delete, changes.permit), why).await;
         }

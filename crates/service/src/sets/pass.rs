@@ -13,6 +13,7 @@ use tidegate_applicationset::status::{Failure, Reason};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_generate::{Outcome, generate};
 use tidegate_lifecycle::rollout::{Request, State};
+use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_planner::IgnoreError;
 use tokio::sync::Mutex;
@@ -38,8 +39,6 @@ pub(crate) struct Look {
     pub last: Option<State>,
     pub standings: Arc<Mutex<Standings>>,
     pub prunes: Prunes,
-    /// Whether an ordered deletion has left Applications that a person has kept: it alone knows which.
-    pub keeps_some: bool,
 }
 
 /// What came of it.
@@ -49,8 +48,6 @@ pub(crate) struct Passed {
     pub generated: Option<Arc<Generated>>,
     /// What was to be done.
     pub changes: Changes,
-    /// Whether its deletions are left to an ordered deletion.
-    pub tears_down: bool,
     /// What went wrong.
     pub failure: Option<Failure>,
     /// The finalizers that it has now, where they are others.
@@ -73,7 +70,7 @@ pub(crate) async fn pass(shared: Arc<SetShared>, look: Look) -> Passed {
 }
 
 async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
-    let Look { mut set, generated, refused, is_fresh, last, standings, prunes, keeps_some } = look;
+    let Look { mut set, generated, refused, is_fresh, last, standings, prunes } = look;
     let mut passed = Passed::default();
     // Before the first of its Applications: nobody could keep their order otherwise.
     if let Some(finalizers) = deletion::finalizers(&set, &shared.options) {
@@ -94,8 +91,8 @@ async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
     let existing = members::existing(shared, &set, generated.as_deref().ok());
     let known = shared.applications.as_ref();
     let changes = reconcile(&set, generated.as_deref(), &existing, known, &shared.options);
-    passed.tears_down = changes.is_torn_down() || keeps_some;
-    let deletes = if passed.tears_down { &[] } else { changes.delete.as_slice() };
+    let in_order = changes.order != Order::AllAtOnce;
+    let deletes = if in_order { &[] } else { changes.delete.as_slice() };
     let Writes { done, outdated, failed, is_passing } = writing::write(shared, &changes, deletes).await;
     passed.failure = changes.failure().or_else(|| failed.values().next_back().cloned());
     // A step must not pass without one of its Applications because the cluster was away for a moment.
