@@ -61,6 +61,8 @@ pub enum Input {
         /// What was there, and when the look at it began.
         observation: Observation,
     },
+    /// The hooks of an operation that a person ends were not stopped in time: it ends without that, and says which may still run.
+    StopsOverdue,
     /// Why the object of an awaited task is not well, as its pods tell; empty when they tell nothing. It is shown, and
     /// decides nothing.
     Reason {

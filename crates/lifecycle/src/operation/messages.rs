@@ -68,6 +68,11 @@ pub(crate) fn claim_lost(header: &Header, holder: Option<&ClaimHolder>) -> Strin
     )
 }
 
+/// Of a hook that the cluster was asked to stop, and has not answered.
+pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster has not answered in time, and somebody wants the end; it may still run: look, and delete it by hand";
+/// The same, of its finalizer.
+pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster has not answered in time, and somebody wants the end; remove it by hand";
+
 /// Another operation has asked for the end.
 pub(crate) fn superseded(by: &ClaimHolder) -> String {
     format!("{TERMINATED}{SUPERSEDED}{by}")

@@ -11,7 +11,7 @@ use tidegate_model::{
 
 use super::judge::phase_of;
 use super::messages::{self, TERMINATED, namespace_pruned};
-use super::state::{Judged, Operation, Progress, Stage, TaskState, WaveStep, WaveTimes};
+use super::state::{Judged, Operation, Progress, Stage, TaskState, Termination, WaveStep, WaveTimes};
 
 pub(crate) use awaiting::Awaiting;
 pub(crate) use task::{
@@ -310,6 +310,13 @@ impl Operation {
     /// Whether nothing but cleaning up is left.
     pub(crate) fn is_ending(&self) -> bool {
         matches!(self.stage, Stage::Terminating | Stage::Finishing { .. })
+    }
+
+    /// Whether it is to be over at once, whatever hangs: a person ends it.
+    pub(crate) fn is_hurried(&self) -> bool {
+        let by_person =
+            |termination: &Termination| termination.by != messages::BY_DEADLINE && !self.is_superseded();
+        self.stage == Stage::Terminating && self.termination.as_ref().is_some_and(by_person)
     }
 
     /// Whether it ends because another one takes its place.

@@ -71,6 +71,11 @@ impl State {
         }
     }
 
+    /// Whether it is to be over at once, whatever hangs: a person ends it, and its hooks are being stopped.
+    pub fn is_hurried(&self) -> bool {
+        matches!(self, Self::Running(operation) if operation.is_hurried())
+    }
+
     /// Whether the operation judges objects, and not by these rules as far as is recorded.
     pub fn lacks_health_rules(&self, digest: Digest) -> bool {
         let Self::Running(operation) = self else { return false };

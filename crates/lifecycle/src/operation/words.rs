@@ -28,6 +28,7 @@ impl Input {
             Self::Gate { verdict: Verdict::Closed { reason, .. }, .. } => look(reason),
             Self::Gate { verdict: Verdict::Open, .. }
             | Self::Request { .. }
+            | Self::StopsOverdue
             | Self::Resumed
             | Self::HealthRules { .. }
             | Self::Claim(Ok(_))

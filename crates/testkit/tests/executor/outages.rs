@@ -202,3 +202,38 @@ async fn the_wait_is_the_one_that_was_asked_for() {
     until(&engine, id, |view, _| !view.waves.is_empty()).await;
     assert!(began.elapsed() < Duration::from_millis(61_500), "{:?}", began.elapsed());
 }
+
+/// Whoever ends an operation does not wait for a cluster that says nothing, however long that is so.
+#[tokio::test(start_paused = true)]
+async fn what_a_person_ends_is_over_within_five_seconds_whatever_hangs() {
+    for (what, fate) in [
+        ("nothing is answered", Fate::Never),
+        ("nothing is reached", Fate::Refuse(ErrorKind::Unavailable)),
+        ("all takes its time", Fate::Refuse(ErrorKind::Timeout)),
+        ("all is well", Fate::Answer),
+    ] {
+        let cluster = away(10, 10_000, fate);
+        let log = Log::new();
+        let engine = builder(&cluster, &log).start().await.unwrap();
+        let id = submit(&engine, &shop()).await;
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        assert_eq!(cluster.created("migrate"), 1, "{what}: its hook is at work");
+        let asked = tokio::time::Instant::now();
+        engine.terminate(id, "ann").await.unwrap();
+        let view = end(&engine, id).await;
+        assert!(asked.elapsed() <= Duration::from_secs(5), "{what}: {:?}", asked.elapsed());
+        let hook = &view.resources[0];
+        match fate {
+            Fate::Answer => {
+                assert_eq!((view.phase, &*view.message), (OperationPhase::Failed, "Operation terminated"));
+            }
+            // It may still run there, and that is said of it.
+            _ => {
+                assert_eq!(view.phase, OperationPhase::Error, "{what}: {}", view.message);
+                assert_eq!(view.message, "Operation termination had errors", "{what}");
+                assert!(hook.message.contains("it may still run"), "{what}: {}", hook.message);
+            }
+        }
+        engine.shutdown().await;
+    }
+}

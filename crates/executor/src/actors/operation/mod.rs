@@ -50,11 +50,18 @@ pub(crate) enum OperationMessage {
     RunningHooks { reply: RpcReplyPort<Result<RunningHooks, EngineError>> },
     /// The watches were lost: those that are needed are made again.
     WatchAgain,
+    /// What a person ends has taken its time.
+    StopsOverdue,
     /// Something happened that concerns the operation.
     Tell(Input),
     /// Stop as soon as what is on its way has been recorded.
     Shutdown,
 }
+
+/// So long the hooks of an operation that a person ends may take to be stopped: it is over within five seconds, whatever hangs.
+const STOPPED_WITHIN: Duration = Duration::from_secs(4);
+/// What is left of it then is given up as soon as this.
+const GIVEN_UP_EVERY: Duration = Duration::from_millis(100);
 
 /// So long whoever asks how an operation stands waits for the log at most.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
@@ -112,6 +119,18 @@ pub(crate) struct OperationState {
     inbox: Inbox,
     shell: Shell,
     finished: bool,
+    /// When what a person ends is given up; each process tries for as long.
+    hurry: Hurry,
+}
+
+/// How it stands with hooks that are to be stopped at once.
+enum Hurry {
+    /// Nobody waits for the end.
+    None,
+    /// They are given up in a moment.
+    Set,
+    /// They were given up once.
+    Overdue,
 }
 
 impl Actor for OperationActor {
@@ -145,7 +164,7 @@ impl Actor for OperationActor {
             }
         };
         inbox.push(first.map_or(Arrival::Alarm, Arrival::Input));
-        Ok(OperationState { shared, report, id, inbox, shell, finished: false })
+        Ok(OperationState { shared, report, id, inbox, shell, finished: false, hurry: Hurry::None })
     }
 
     async fn handle(
@@ -180,6 +199,11 @@ impl Actor for OperationActor {
             }
             OperationMessage::RunningHooks { reply } => drop(reply.send(state.running_hooks())),
             OperationMessage::WatchAgain => state.watch_again()?,
+            OperationMessage::StopsOverdue => {
+                state.hurry = Hurry::Overdue;
+                let now = state.now();
+                state.shell.take(Arrival::Input(Input::StopsOverdue), now)?;
+            }
             OperationMessage::Tell(input) => {
                 let now = state.now();
                 state.shell.take(Arrival::Input(input), now)?;
@@ -187,7 +211,7 @@ impl Actor for OperationActor {
             OperationMessage::Shutdown => state.shell.stop(),
         }
         match state.turn()? {
-            Turn::GoesOn => {}
+            Turn::GoesOn => state.hurry(&myself),
             Turn::Stopped => myself.stop(None),
             Turn::Over => state.finish(),
         }
@@ -248,6 +272,20 @@ impl OperationState {
             self.shell.take(Arrival::Input(Input::HealthRules { digest }), now)?;
         }
         Ok(())
+    }
+
+    /// Sees to it that what a person ends does end.
+    fn hurry(&mut self, myself: &ActorRef<OperationMessage>) {
+        if !self.shell.state().is_hurried() {
+            return;
+        }
+        let within = match self.hurry {
+            Hurry::None => STOPPED_WITHIN,
+            Hurry::Set => return,
+            Hurry::Overdue => GIVEN_UP_EVERY,
+        };
+        self.hurry = Hurry::Set;
+        myself.send_after(within, || OperationMessage::StopsOverdue);
     }
 
     fn turn(&mut self) -> Result<Turn, ActorProcessingErr> {

@@ -113,6 +113,7 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
         Input::Claim(Ok(news)) => Ok(claim::news(operation, news, now)),
         // Whoever holds it tries again.
         Input::Claim(Err(_)) => Ok(Vec::new()),
+        Input::StopsOverdue if operation.is_hurried() => Ok(ending::unstopped(operation, now)),
         Input::Reason { task, reason } => observed::reason(operation, *task, reason, now).ok_or_else(stale),
         Input::NamespaceSeen(sight) => Ok(namespaces::one_seen(operation, sight, now)),
         Input::NamespacesSeen { namespaces } => {

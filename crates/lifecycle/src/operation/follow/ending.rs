@@ -5,7 +5,7 @@ use tidegate_model::{OperationPhase, Timestamp};
 use super::arrow::{moved, step};
 use crate::operation::fact::Fact;
 use crate::operation::messages;
-use crate::operation::state::{Operation, Stage, WaveStep};
+use crate::operation::state::{Operation, Progress, Stage, WaveStep};
 
 /// The end of an operation that nothing is left to do for: it has not begun, or must not go on.
 pub(crate) fn at_once(phase: OperationPhase, message: String, now: Timestamp) -> Vec<Fact> {
@@ -116,6 +116,23 @@ pub(super) fn terminated(operation: &Operation, now: Timestamp) -> Vec<Fact> {
         OperationPhase::Failed if cleans_up => moved(Stage::Finishing { phase, message }, now),
         _ => at_once(phase, message, now),
     }
+}
+
+/// Hooks that were not stopped, or not released, in time are given up, so that an operation ends that a person has ended.
+pub(crate) fn unstopped(operation: &Operation, now: Timestamp) -> Vec<Fact> {
+    let closing = operation.all_tasks().filter(|(_, _, state)| state.is_closing());
+    let given_up = closing.flat_map(|(task, _, state)| match state.progress {
+        Progress::Stopping { .. } => {
+            let message = messages::NOT_STOPPED.to_owned();
+            vec![Fact::HookStopped { task, phase: OperationPhase::Failed, message, clean: false }]
+        }
+        _ => {
+            let (phase, message) = (OperationPhase::Error, messages::NOT_RELEASED.to_owned());
+            let completed = Fact::TaskCompleted { task, phase, message, at: now };
+            vec![completed, Fact::HookReleased { task }]
+        }
+    });
+    given_up.collect()
 }
 
 /// The end, once hooks are deleted as their policies ask.

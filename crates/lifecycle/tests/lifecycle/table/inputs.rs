@@ -38,6 +38,7 @@ fn name(input: &Input) -> String {
             Answer::LogsRead { .. } => "LogsRead".into(),
         },
         Input::Observed { .. } => "Observed".into(),
+        Input::StopsOverdue => "StopsOverdue".into(),
         Input::Reason { .. } => "Reason".into(),
         Input::Watching { .. } => "Watching".into(),
         Input::Claim(result) => of("Claim", result.is_ok()),
@@ -129,6 +130,7 @@ fn inputs(place: &str) -> Vec<Input> {
         about(LATE_HOOK, Answer::Stopped(Ok(stopped))),
         about(LATE_HOOK, Answer::Stopped(Err(error()))),
         about(LATE_HOOK, Answer::LogsRead { reason: String::new(), logs: Vec::new() }),
+        Input::StopsOverdue,
         Input::Reason { task: RESOURCE, reason: "crash-looping".into() },
         Input::Watching { trouble: Some("connection refused".into()), since: at(30) },
         Input::Claim(Ok(ClaimNews::Lost { holder: None })),
@@ -231,7 +233,8 @@ const TABLE: [(&str, &str, &str); 20] = [
     (
         "Terminating",
         ENDING,
-        "Released=HookReleased Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped",
+        "Released=HookReleased Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped \
+         StopsOverdue=TaskCompleted+HookReleased+HookStopped",
     ),
     ("Finishing", ENDING, "Deleted=HookDeleted Deleted:err=HookDeleted"),
     ("Succeeded", OVER, ""),
