@@ -134,6 +134,7 @@ fn what_is_of_a_set_is_no_operation() {
         order: Order::AllAtOnce,
         members: Vec::new(),
         options: Options::default(),
+        kept: std::collections::BTreeMap::new(),
         approved: None,
     }));
     let facts = OrderedDeletion::decide(&State::New, &begin, Timestamp::from_millis(0)).unwrap();

@@ -235,6 +235,44 @@ const BY_HAND: &str = "
 ";
 
 #[test]
+fn what_a_person_has_kept_from_a_deletion_stays_when_others_go() {
+    let all = [("prod-a", "prod"), ("prod-b", "prod"), ("dev-a", "dev"), ("dev-b", "dev")];
+    let served = Served::new(BY_HAND, &all);
+    let serving = served.serve();
+    served.until(|set| set["status"]["resourcesCount"] == 4);
+    for (number, (name, env)) in (1..).zip(&all[..3]) {
+        served.write(BY_HAND, &all[number..]);
+        let deletions = || served.runs().iter().filter(|run| run["kind"] == "deletion").count();
+        served.until_status(|_| deletions() == number);
+        if *env == "prod" {
+            served.until_explained("delete it by hand");
+            let why = format!("{name} stays");
+            served.appset(&["skip", "fleet", "--app", name, "--reason", &why]).expect_code(0);
+        }
+        served.until_status(|status| status["teardown"]["end"] == "Completed");
+    }
+    // The last of them knows whom the two before have left, and why.
+    let last = served.until_status(|status| status["teardown"]["members"].as_array().unwrap().len() == 3);
+    let told: Vec<(&Value, &Value)> = last["teardown"]["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (&one["application"], &one["status"]))
+        .collect();
+    let [dev, prod_a, prod_b] = ["dev-a", "prod-a", "prod-b"].map(|name| json!(name));
+    let [gone, left] = ["Gone", "Left"].map(|status| json!(status));
+    assert_eq!(told, [(&prod_a, &left), (&prod_b, &left), (&dev, &gone)]);
+    let run = served.shown(last["teardownId"].as_str().unwrap());
+    let said: Vec<&Value> = run["decisions"].as_array().unwrap().iter().map(|one| &one["reason"]).collect();
+    assert_eq!(said, [&json!("prod-a stays"), &json!("prod-b stays")]);
+    for name in ["prod-a", "prod-b"] {
+        served.bench.run(&["app", "get", name]).expect_code(0);
+    }
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+#[test]
 fn an_ordered_deletion_says_that_it_goes_on_and_when_it_was_ended_what_is_left_and_how_to_go_on() {
     let served = Served::new(BY_HAND, &[("dev-a", "dev"), ("prod-a", "prod")]);
     let serving = served.serve();

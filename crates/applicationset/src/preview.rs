@@ -132,6 +132,7 @@ fn ordered<'a>(
         order: order(set)?,
         members: members.into_iter().map(member).collect(),
         options: teardown::Options::default(),
+        kept: std::collections::BTreeMap::new(),
         approved: None,
     };
     let state = begun::<OrderedDeletion>(&teardown::Input::Begin(Box::new(request)), at)?;

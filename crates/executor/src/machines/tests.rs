@@ -64,6 +64,7 @@ fn begin(set: &str) -> Option<Input> {
         order: Order::reverse(Vec::new()),
         members: (0..30).map(member).collect(),
         options: Options::default(),
+        kept: std::collections::BTreeMap::new(),
         approved: None,
     })))
 }

@@ -1,12 +1,13 @@
 //! What is asked for, in plain types.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::order::Order;
 use super::state::Approval;
-use crate::fleet::Labels;
+use crate::fleet::{Labels, Said};
 
 /// An ordered deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,9 @@ pub struct Request {
     pub order: Order,
     /// The Applications that are to be deleted.
     pub members: Vec<MemberSpec>,
+    /// Those of them that a person has kept from an earlier deletion, by their names: they stay, and it is recorded who has kept
+    /// them and why.
+    pub kept: BTreeMap<String, Said>,
     /// What is to be done in cases.
     pub options: Options,
     /// Who has let these deletions be done, where they were held because they are too many.

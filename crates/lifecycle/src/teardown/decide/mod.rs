@@ -47,7 +47,9 @@ fn begun(request: &Request, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
         at: now,
     };
     let approved = request.approved.clone().map(Fact::Approved);
-    Ok(std::iter::once(begun).chain(approved).collect())
+    let kept = request.kept.iter().filter(|(name, _)| names.contains(name));
+    let left = kept.map(|(name, said)| Fact::Left { member: name.clone(), said: said.clone() });
+    Ok(std::iter::once(begun).chain(approved).chain(left).collect())
 }
 
 fn listed(order: &Order, member: &MemberSpec) -> Listed {

@@ -49,8 +49,17 @@ fn scene(seed: u64, calm: bool, weather: Weather) -> World {
         on_late: if dice.percent(50) { OnLate::Hold } else { OnLate::Abort },
     };
     let (set, uid, by) = ("argocd/fleet".into(), "uid-1".into(), "ann".into());
-    let mut world =
-        World::new(Request { set, uid, by, order, members, options, approved: None }).rough(weather);
+    let mut world = World::new(Request {
+        set,
+        uid,
+        by,
+        order,
+        members,
+        kept: std::collections::BTreeMap::new(),
+        options,
+        approved: None,
+    })
+    .rough(weather);
     for app in world.apps.values_mut() {
         app.lingers = Some(i64::try_from(dice.below(5_000)).unwrap()).filter(|_| calm || dice.percent(93));
     }

@@ -30,6 +30,7 @@ fn request(word: &str) -> Request {
         },
         members: names.map(of).into(),
         options: Options::default(),
+        kept: std::collections::BTreeMap::new(),
         approved: None,
     }
 }
@@ -228,6 +229,31 @@ fn who_approves_deletions_that_were_held_is_in_the_record_from_the_first_on() {
     let facts = decide(&State::New, &begin, at(0)).unwrap();
     let [Fact::Begun { .. }, Fact::Approved(first)] = &facts[..] else { panic!("{facts:?}") };
     assert_eq!(first.said, said("cia", 1), "with the beginning, so that no kill comes in between");
+}
+
+/// What a person has kept from an earlier deletion stays, and the record says who has.
+#[test]
+fn what_was_kept_before_is_kept_from_the_first_on() {
+    let said = Said { by: "cia".into(), why: "it is used".into(), at: at(1) };
+    let kept = [("db-a", &said), ("another", &said)].map(|(name, said)| (name.to_owned(), said.clone()));
+    let mut world = World::new(Request { kept: kept.into(), ..request("Reverse") });
+    world.run();
+    assert_eq!(end(&world), Some(End::Completed));
+    let view = view(world.state()).unwrap();
+    let left: Vec<_> = view
+        .members
+        .iter()
+        .filter(|one| one.status != MemberStatus::Gone)
+        .map(|one| &*one.application)
+        .collect();
+    assert_eq!(left, ["db-a"]);
+    let begin = Input::Begin(Box::new(Request {
+        kept: [("db-a".to_owned(), said.clone())].into(),
+        ..request("Reverse")
+    }));
+    let facts = decide(&State::New, &begin, at(2)).unwrap();
+    let left = Fact::Left { member: "db-a".into(), said };
+    assert_eq!(facts[1..], [left], "with the beginning, so that no kill comes in between");
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn the_request() -> Request {
         order: Order::Custom { steps: vec![first] },
         members: MEMBERS.iter().map(of).collect(),
         options: Options { deadline: Some(seconds(60)), ..Options::default() },
+        kept: std::collections::BTreeMap::new(),
         approved: None,
     }
 }

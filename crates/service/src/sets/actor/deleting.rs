@@ -1,5 +1,6 @@
 //! The end of Applications: of those that are not generated any more, in their order; and of all, when the set goes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ractor::{ActorProcessingErr, ActorRef};
@@ -107,8 +108,12 @@ impl SetState {
             specs.into_iter().for_each(|member| running.tell(Input::Joined { member: Box::new(member) }));
             return;
         }
-        specs.retain(|one| self.asked.is_some() || !self.is_held(one));
-        if specs.is_empty() {
+        let kept: BTreeMap<String, Said> = match self.asked {
+            // All that has ended is begun again.
+            Some(_) => BTreeMap::new(),
+            None => specs.iter().filter_map(|one| Some((one.name.clone(), self.kept_by(one)?))).collect(),
+        };
+        if kept.len() == specs.len() {
             return;
         }
         let by = match (&self.asked, &asker) {
@@ -122,6 +127,7 @@ impl SetState {
             by,
             order,
             members: specs,
+            kept,
             options: Options::default(),
             approved,
         };
@@ -147,12 +153,27 @@ impl SetState {
         }
     }
 
-    /// Whether the last teardown has left this Application: a person has skipped it, or ended it all before.
-    fn is_held(&self, spec: &MemberSpec) -> bool {
-        self.is_left_behind(&spec.name, &spec.uid)
+    /// Who has kept an Application from the last teardown, and why: a person has skipped it, or ended all before. Those that it has
+    /// kept from one before are among its members.
+    fn kept_by(&self, spec: &MemberSpec) -> Option<Said> {
+        if !self.is_left_behind(&spec.name, &spec.uid) {
+            return None;
+        }
+        let last = self.own_teardown()?;
+        let skipped = last.members.get(&spec.name).filter(|member| is_skipped(member));
+        let by_person = skipped.and_then(|member| match &member.progress {
+            Progress::Left(said) => Some(said.clone()),
+            _ => None,
+        });
+        let ended = || {
+            let outcome = last.outcome.as_ref()?;
+            let by = "the deletion before".to_owned();
+            Some(Said { by, why: outcome.message.clone(), at: outcome.at })
+        };
+        by_person.or_else(|| last.terminated.clone()).or_else(ended)
     }
 
-    /// The same, of an Application of this name and UID.
+    /// Whether the last teardown has left an Application of this name and UID.
     pub(super) fn is_left_behind(&self, name: &str, uid: &str) -> bool {
         let Some(last) = self.own_teardown() else { return false };
         let is_cut = last.outcome.as_ref().is_some_and(|outcome| outcome.end != End::Completed);

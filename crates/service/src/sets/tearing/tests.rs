@@ -152,6 +152,7 @@ async fn applications_go_in_their_order_and_what_is_to_stay_stays() {
         order: Order::reverse(vec![step("dev"), step("prod")]),
         members: vec![member("a", "dev"), member("b", "prod")],
         options: Options::default(),
+        kept: std::collections::BTreeMap::new(),
         approved: None,
     };
     let id = served.next_id().await;

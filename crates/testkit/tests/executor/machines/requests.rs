@@ -77,6 +77,7 @@ pub fn teardown(of_each: usize) -> teardown::Request {
         order: Order::Custom { steps: vec![step("dev"), step("prod")] },
         members: members.collect(),
         options: teardown::Options::default(),
+        kept: std::collections::BTreeMap::new(),
         approved: None,
     }
 }
