@@ -138,4 +138,11 @@ fn hostile_trees() {
     bench.git(&["commit", "--quiet", "--message", "a link"]);
     let error = bench.look_and_read("main").unwrap_err().to_string();
     assert!(error.contains("outside of the repository"), "{error}");
+    // Another repository is not fetched because a tree names one of its commits.
+    bench.git(&["rm", "--quiet", "-r", "app"]);
+    let elsewhere = format!("160000,{},app", "1".repeat(40));
+    bench.git(&["update-index", "--add", "--cacheinfo", &elsewhere]);
+    bench.git(&["commit", "--quiet", "--message", "a submodule"]);
+    let error = bench.look_and_read("main").unwrap_err().to_string();
+    assert!(error.contains("app is a submodule"), "{error}");
 }

@@ -10,6 +10,7 @@
 mod bench;
 mod hostile;
 mod mirror;
+mod proxied;
 mod reach;
 mod signed;
 mod ssh;

@@ -57,7 +57,16 @@ pub(super) fn way(access: &Access, to: &Uri, barred: Barred, within: Duration) -
     if let Some(header) = through.basic_auth().cloned().or(given) {
         tunnel = tunnel.with_auth(header);
     }
-    Ok(Way::new(tunnel.map_err(Fault::from)))
+    Ok(Way::new(tunnel.map_request(with_port).map_err(Fault::from)))
+}
+
+/// The same address with its port: a tunnel takes 443 for one that says none, whatever its scheme.
+fn with_port(to: Uri) -> Uri {
+    let (None, Some("http"), Some(host)) = (to.port(), to.scheme_str(), to.host()) else { return to };
+    let authority = format!("{host}:80").parse();
+    let mut parts = to.clone().into_parts();
+    parts.authority = authority.ok();
+    Uri::from_parts(parts).unwrap_or(to)
 }
 
 #[cfg(test)]

@@ -1,0 +1,102 @@
+//! Repositories that are reached through a proxy alone: their host has no address that anybody could look up.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use tidegate_source::SourceError;
+
+use super::bench::{Bench, credentials, read};
+
+const URL: &str = "http://git.example.invalid/repo";
+/// `me:hunter2`.
+const ME: &str = "Basic bWU6aHVudGVyMg==";
+
+/// A proxy that leads all to one server, and whoever does not show these credentials nowhere.
+struct Proxy {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Proxy {
+    fn start(to: &str) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let proxy = Self { address: listener.local_addr().unwrap(), asked: Arc::default() };
+        let (asked, to) = (Arc::clone(&proxy.asked), to.to_owned());
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (asked, to) = (Arc::clone(&asked), to.clone());
+                thread::spawn(move || serve(stream, &to, &asked));
+            }
+        });
+        proxy
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+fn serve(mut stream: TcpStream, to: &str, asked: &Mutex<Vec<String>>) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read_exact(&mut byte).is_err() {
+            return;
+        }
+        head.extend(byte);
+    }
+    let head = String::from_utf8(head).unwrap();
+    asked.lock().unwrap().push(head.lines().next().unwrap().to_owned());
+    let is_known = head.lines().any(|line| line.eq_ignore_ascii_case(&format!("proxy-authorization: {ME}")));
+    if !is_known {
+        let refused = "HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(refused.as_bytes()).unwrap();
+        return;
+    }
+    let server = TcpStream::connect(to).unwrap();
+    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+    let (mut from_client, mut to_server) = (stream.try_clone().unwrap(), server.try_clone().unwrap());
+    thread::spawn(move || drop(std::io::copy(&mut from_client, &mut to_server)));
+    drop(std::io::copy(&mut { server }, &mut stream));
+}
+
+fn files(bench: &Bench) -> Result<usize, SourceError> {
+    let repository = bench.repositories.open(URL, Path::new("/"))?;
+    repository.look()?;
+    let commit = repository.resolve("main")?;
+    Ok(read(&repository, &commit)?.len())
+}
+
+#[test]
+fn a_proxy_is_gone_through_with_its_credentials_except_to_hosts_that_need_none() {
+    let Some(bench) = Bench::new() else { return };
+    let url = bench.url();
+    let server = url.trim_start_matches("http://").trim_end_matches("/repo");
+    let proxy = Proxy::start(server);
+    let with = |user: &str, more: &[(&str, &str)]| {
+        let through = format!("http://{user}@{}", proxy.address);
+        let fields = [&[("url", URL), ("proxy", through.as_str())], more].concat();
+        bench.repositories.set_credentials(credentials("repository", &fields));
+        files(&bench)
+    };
+    assert_eq!(with("me:hunter2", &[]), Ok(1));
+    let asked = proxy.asked();
+    let line = "CONNECT git.example.invalid:80 HTTP/1.1";
+    assert!(!asked.is_empty() && asked.iter().all(|one| one == line), "{asked:?}");
+    // Only what has changed since is looked for, the same way.
+    bench.commit("app/b.yaml", "{}");
+    assert_eq!(with("me:hunter2", &[]), Ok(2));
+    assert!(!proxy.asked().is_empty());
+    for host in ["git.example.invalid", ".example.invalid", "*"] {
+        let error = with("me:hunter2", &[("noProxy", host)]).unwrap_err().to_string();
+        assert!(error.contains("git.example.invalid"), "{host}: {error}");
+        assert_eq!(proxy.asked(), Vec::<String>::new(), "{host}: there is no other way, and that was tried");
+    }
+    assert_eq!(with("me:hunter2", &[("noProxy", "other.example.invalid")]), Ok(2));
+    assert!(!proxy.asked().is_empty());
+    let error = with("me:hunter3", &[]).unwrap_err().to_string();
+    assert!(error.contains("proxy") && !error.contains("hunter"), "{error}");
+}
