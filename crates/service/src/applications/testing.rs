@@ -34,6 +34,9 @@ use crate::state_dir::StateDir;
 /// No test takes longer, but for one that hangs.
 pub const LIMIT: Duration = Duration::from_secs(600);
 
+/// An application with this annotation cannot be kept: whoever tries that meets a fault.
+pub const POISON: &str = "example.com/poison";
+
 /// A store in memory.
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Kept>>);
@@ -78,6 +81,7 @@ impl ApplicationStore for Shelf {
     }
 
     async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
+        assert!(application.annotation(POISON).is_none(), "it is poisoned");
         let mut kept = self.0.lock().unwrap();
         kept.applications.insert(AppKey::of(application), application.clone());
         kept.writes += 1;
