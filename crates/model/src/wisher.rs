@@ -71,7 +71,8 @@ impl<'a> Wisher<'a> {
 /// nobody sees is no reason.
 pub fn reason_line(text: &str) -> String {
     let seen = text.chars().filter(|c| !is_format(*c));
-    let line: String = seen.map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let line: String = seen.map(|c| if ends_line(c) { ' ' } else { c }).collect();
     let bounded: String = line.trim().chars().take(REASON_MAX).collect();
     let is_joiner = |c: char| matches!(c, '\u{200c}' | '\u{200d}');
     if bounded.chars().all(|c| c.is_whitespace() || is_joiner(c)) {
@@ -82,7 +83,10 @@ pub fn reason_line(text: &str) -> String {
 
 /// Whether a character has no width, or turns the direction of others. Those that join letters are part of some scripts.
 fn is_format(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_unseen = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    turns || is_unseen || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -92,6 +96,7 @@ mod tests {
     #[test]
     fn what_nobody_sees_is_no_reason() {
         assert_eq!(reason_line("safe \u{202e}exe.gpj\u{202c} now\u{200b}"), "safe exe.gpj now");
+        assert_eq!(reason_line("two\u{2028}lines"), "two lines");
         for nothing in ["", " ", "\u{200b}", " \u{200d}\u{feff}\n"] {
             assert_eq!(reason_line(nothing), "", "{nothing:?}");
         }

@@ -294,7 +294,7 @@ function historyOf({ resource, line }, path) {
         h("tbody", null, entries.map((entry, index) => h("tr", { "data-key": entry.id },
           h("td", null, String(entry.id)), h("td", null, time(entry.deployedAt)),
           h("td", null, h("span", { title: entry.revision ?? "" }, (entry.revisions ?? [entry.revision]).map(short).join(", "))),
-          h("td", null, entry.initiatedBy?.automated ? "automated" : entry.initiatedBy?.username ?? ""),
+          h("td", null, entry.initiatedBy?.username || (entry.initiatedBy?.automated ? "automated" : "")),
           h("td", null, index > 0 && line ? rollbackButton(line, path, entry) : null)))))),
   ];
 }

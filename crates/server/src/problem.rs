@@ -150,6 +150,7 @@ impl From<ServiceError> for Problem {
             | ServiceError::Log(LogError::UnknownStream { .. })
             | ServiceError::UnknownOperation { .. }
             | ServiceError::UnknownRun { .. }
+            | ServiceError::BadInput { .. }
             | ServiceError::UnknownPlan { .. } => Code::NotFound,
             ServiceError::NotAllowed { .. } => Code::Forbidden,
             ServiceError::Engine(EngineError::Log(LogError::Compacted { .. }))

@@ -99,6 +99,12 @@ pub enum ServiceError {
         /// Which there are, or what a hash is.
         why: String,
     },
+    /// What was asked for is not there, or means nothing, as the process at work says.
+    #[error("{message}")]
+    BadInput {
+        /// What, and which there are.
+        message: String,
+    },
     /// The key in the environment is none.
     #[error("TIDEGATE_LOG_KEY holds no key: {reason}")]
     LogKey {
@@ -228,6 +234,7 @@ impl ServiceError {
             | Self::NoStateDirectory
             | Self::UnknownOperation { .. }
             | Self::UnknownPlan { .. }
+            | Self::BadInput { .. }
             | Self::AmbiguousOperation { .. }
             | Self::UnknownRun { .. }
             | Self::AmbiguousRun { .. }

@@ -127,6 +127,7 @@ pub async fn ask(
 pub fn accept(reply: Reply) -> Result<Reply, ServiceError> {
     match reply {
         Reply::Refused(message) => Err(ServiceError::refused(message)),
+        Reply::BadInput(message) => Err(ServiceError::BadInput { message }),
         Reply::Failed(problem) => Err(ServiceError::Control { problem: format!("says: {problem}") }),
         reply => Ok(reply),
     }
@@ -232,7 +233,7 @@ pub fn unexpected(reply: &Reply) -> ServiceError {
         Reply::Plan { .. } => "a kept plan",
         Reply::SyncWindow(_) => "a sync window",
         Reply::Done | Reply::Recorded => "a bare yes",
-        Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
+        Reply::Refused(_) | Reply::BadInput(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
     };
     ServiceError::Control { problem: format!("answered with {what}, which was not the question") }
 }

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::Wisher;
 use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{ObjectMeta, Time};
+use tidegate_model::{Wisher, reason_line};
 
-/// So many characters of a name, and of a reason, are kept.
+/// So many characters of a name are kept.
 const NAME_MAX: usize = 256;
-const REASON_MAX: usize = 1024;
 /// An annotation that is so much older or newer than the deletion is of another one, which came to nothing.
 const OF_ONE_DELETION: Duration = Duration::from_secs(600);
 
@@ -72,13 +71,12 @@ impl Asker {
     fn bounded(self) -> Option<Self> {
         let Self { by, reason, set, at } = self;
         let (by, set) = (bounded(&by, NAME_MAX), bounded(&set, NAME_MAX));
-        let reason = bounded(&reason, REASON_MAX);
+        let reason = reason_line(&reason);
         (!by.is_empty()).then_some(Self { by, reason, set, at })
     }
 }
 
 /// One line of so many characters.
 fn bounded(text: &str, most: usize) -> String {
-    let line = |c: char| if c.is_control() { ' ' } else { c };
-    text.trim().chars().map(line).take(most).collect()
+    reason_line(text).chars().take(most).collect()
 }

@@ -18,6 +18,7 @@ use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, Warning, fo
 use tidegate_service::applications::asking::{self, SyncWish};
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::args::{
@@ -248,7 +249,13 @@ async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> 
 }
 
 /// So long a first look may take, however short the wait is to be.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Returns when it was waited long enough, and looked once.
+async fn late(timeout: Option<Duration>, looked: &Notify) {
+    tokio::time::sleep(timeout.unwrap_or(Duration::MAX)).await;
+    drop(tokio::time::timeout(LOOK, looked.notified()).await);
+}
 
 /// Asks until all that are named are as they should be; nothing when that took too long, or somebody interrupts, which is told.
 async fn until(
@@ -260,6 +267,7 @@ async fn until(
 ) -> Result<Option<Vec<Application>>, CliError> {
     let mut signals = Signals::listen()?;
     let mut left = Vec::new();
+    let looked = Notify::new();
     let asking = async {
         served(desk, printer).await?;
         loop {
@@ -279,13 +287,14 @@ async fn until(
             if left.is_empty() {
                 return Ok(found);
             }
+            looked.notify_one();
             tokio::time::sleep(desk.pause()).await;
         }
     };
     let why = tokio::select! {
         found = asking => return found.map(Some),
         signal = signals.next() => format!("interrupted by {signal}"),
-        () = tokio::time::sleep(timeout.map_or(Duration::MAX, |timeout| timeout.max(LOOK))) => {
+        () = late(timeout, &looked) => {
             format!("not there after {}", format_duration(timeout.unwrap_or_default()))
         }
     };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_model::HealthStatus;
 use tidegate_model::argo::ApplicationSet;
+use tidegate_model::{HealthStatus, reason_line};
 use tidegate_service::sets::{
     DeletionPreview, PolicyOptions, RolloutPreview, SetExplanation, SetLine, SetServing, SetWish, shown,
 };
@@ -315,7 +315,7 @@ async fn approve(mut call: Call<Nothing, ApproveBody>) -> Result<SetExplanation,
 
 async fn skip(mut call: Call<Nothing, MembersBody>) -> Result<SetExplanation, Problem> {
     let MembersBody { step, application, reason } = std::mem::take(&mut call.body).checked(false)?;
-    if reason.trim().is_empty() {
+    if reason_line(&reason).is_empty() {
         return Err(Problem::bad("reason is empty; say why it is gone on without them"));
     }
     wish(&call, SetWish::Skip { step, member: application }, reason).await

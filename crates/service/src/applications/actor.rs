@@ -449,7 +449,16 @@ impl AppState {
     }
 }
 
-/// Whether an unknown field, by its path, is one of a source.
+/// Whether an unknown field, by its path, is one that a source is refused for: its own, or one of what makes its manifests.
 fn is_of_source(field: &str) -> bool {
-    field.strip_prefix("spec.source").is_some_and(|rest| rest.starts_with(['.', 's', '[']))
+    const PARTS: [&str; 3] = ["directory", "helm", "kustomize"];
+    let Some((source, rest)) = field.strip_prefix("spec.").and_then(|rest| rest.split_once('.')) else {
+        return false;
+    };
+    let is_source = source == "source" || source.starts_with("sources");
+    is_source
+        && match rest.split_once('.') {
+            None => true,
+            Some((part, field)) => PARTS.contains(&part) && !field.contains('.'),
+        }
 }

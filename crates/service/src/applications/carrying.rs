@@ -143,6 +143,7 @@ fn shown(application: &Application, targets: &[Target]) -> BTreeSet<ObjectKey> {
     let known = known(application);
     let is_same = |one: &ObjectKey, key: &ObjectKey| {
         (&one.group, &one.kind, &one.name) == (&key.group, &key.kind, &key.name)
+            && (key.namespace.is_empty() || one.namespace == key.namespace)
     };
     let wanted = targets.iter().map(|target| target.object.key());
     let others: Vec<_> = wanted.filter(|key| !known.iter().any(|one| is_same(one, key))).collect();

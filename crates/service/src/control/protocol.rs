@@ -446,6 +446,8 @@ pub enum Reply {
     Recorded,
     /// The state of things does not allow it.
     Refused(String),
+    /// What was asked for is not there, or means nothing.
+    BadInput(String),
     /// Something went wrong.
     Failed(String),
     /// The process is about to end; ask again, somebody else or the log.

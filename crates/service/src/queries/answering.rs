@@ -136,7 +136,13 @@ fn plan_reply((line, plan): (PlanLine, Plan)) -> Reply {
 pub(crate) fn refusal(error: &ServiceError) -> Reply {
     match error {
         ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Reply::Leaving,
-        error if matches!(error.kind(), Kind::Refusal | Kind::BadInput) => Reply::Refused(error.to_string()),
+        error if error.kind() == Kind::Refusal => Reply::Refused(error.to_string()),
+        // Of the process at work itself.
+        ServiceError::Connect { .. }
+        | ServiceError::Address { .. }
+        | ServiceError::LogKey { .. }
+        | ServiceError::NoStateDirectory => Reply::Failed(error.to_string()),
+        error if error.kind() == Kind::BadInput => Reply::BadInput(error.to_string()),
         error => Reply::Failed(error.to_string()),
     }
 }

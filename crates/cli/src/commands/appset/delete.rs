@@ -8,7 +8,6 @@ use tidegate_lifecycle::teardown::{MemberStatus, TeardownView};
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{Wisher, format_duration};
 use tidegate_service::control::protocol::Request;
-use tidegate_service::error::ServiceError;
 
 use super::files::Files;
 use super::{desk, plan};
@@ -108,11 +107,11 @@ fn of_files(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> 
 }
 
 /// Nobody says how a deletion goes on that was accepted.
-fn unfollowed(error: &ServiceError, known: &ApplicationSet) -> CliError {
-    CliError::refused(format!(
-        "{error}. ApplicationSet {} is being deleted, and goes on being so as soon as a service is at work for it",
+fn unfollowed(known: &ApplicationSet, printer: &Printer) {
+    printer.warn(&format!(
+        "ApplicationSet {} is being deleted, and goes on being so as soon as a service is at work for it",
         set::name(known)
-    ))
+    ));
 }
 
 /// Waits until it is gone; how its deletion goes on is told meanwhile.
@@ -128,7 +127,7 @@ async fn gone(
     let mut told = String::new();
     let asking = async {
         loop {
-            let found = desk::find(desk, Some(&name)).await.map_err(|error| unfollowed(&error, known))?.sets;
+            let found = desk::find(desk, Some(&name)).await.inspect_err(|_| unfollowed(known, printer))?.sets;
             // One that was made anew is another one.
             let is_left = found.iter().any(|one| one.metadata.uid == metadata.uid);
             if !is_left {

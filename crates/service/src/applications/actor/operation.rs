@@ -28,7 +28,10 @@ impl AppState {
         plan: Option<ByPlan>,
     ) -> Result<(), String> {
         // A plan is carried out as it was approved; whoever writes the resource may name what they like, as with Argo CD.
-        if plan.is_none() {
+        let is_another_matter = self.application.is_deleting()
+            || self.problem.is_some()
+            || refresh::left_alone(&self.application).is_some();
+        if plan.is_none() && !is_another_matter {
             operation::may_name(&self.application, &asked).map_err(|refused| refused.to_string())?;
         }
         let before = (self.application.operation.clone(), self.application.status.operation_state.clone());

@@ -362,6 +362,25 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_for_a_deletion_stays_known_when_the_file_is_gone() {
+        let application: Application = serde_json::from_value(serde_json::json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {"name": "web", "namespace": "argocd", "finalizers": [RESOURCES_FINALIZER]},
+            "spec": {"project": "default", "destination": {"name": "in-cluster"}, "source": {"repoURL": "./repo"}},
+        }))
+        .unwrap();
+        let before = Stored { application, problem: None, lost: None };
+        let mut kept = before.application.clone();
+        kept.metadata.deletion_timestamp = Some(now());
+        kept.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), "ann".to_owned());
+        let left = leaving(&before, Some(kept.clone())).unwrap().application;
+        assert_eq!(left.annotation(DELETION_REQUESTED_BY), Some("ann"));
+        assert_eq!(left.metadata.deletion_timestamp, kept.metadata.deletion_timestamp);
+        let nobody = leaving(&before, None).unwrap().application;
+        assert_eq!(nobody.annotation(DELETION_REQUESTED_BY), None);
+    }
+
+    #[test]
     fn what_changes_is_told_once() {
         let (_folder, mut watcher, write) = bench();
         write("web.yaml", WEB);
