@@ -4,12 +4,23 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::browser::key;
+use crate::browser::{Browser, key};
 use crate::service::{Different, OPERATOR, READER, Service, folder};
 
 /// What would run, if any text became markup or an address became code.
 const MARKUP: &str = "<img src=x onerror=window.hit=1><script>window.hit=1</script>";
 const BREAKS: &str = "</script></title></textarea>\\\"'><svg onload=window.hit=1>";
+
+/// Nothing of a view, or of a question, has become markup or code, and links lead to the web.
+#[track_caller]
+fn is_safe(browser: &Browser) {
+    let told = browser.run(
+        "const bad = [...document.querySelectorAll('main img, main script, main iframe, dialog img, dialog script, dialog iframe, [onerror], [onload]')].length;
+         const links = [...document.querySelectorAll('a[href]')].map((one) => one.protocol).filter((one) => !/^https?:$/.test(one));
+         return [window.hit ?? null, bad, links]",
+    );
+    assert_eq!(told, json!([null, 0, []]));
+}
 
 pub fn texts_of_others_are_texts() {
     let bench = folder(&Different { has_no_set: true, ..Different::default() });
@@ -69,14 +80,6 @@ stringData:
     let service = Service::in_folder(bench);
     service.until("/api/v1/applications?name=hostile", |found| found["matching"] == 1);
     let mut browser = service.browser(OPERATOR);
-    let is_safe = |browser: &crate::browser::Browser| {
-        let told = browser.run(
-            "const bad = [...document.querySelectorAll('main img, main script, main iframe, main [onerror], main [onload]')].length;
-             const links = [...document.querySelectorAll('a[href]')].map((one) => one.protocol).filter((one) => !/^https?:$/.test(one));
-             return [window.hit ?? null, bad, links]",
-        );
-        assert_eq!(told, json!([null, 0, []]));
-    };
     browser.await_text("4 Applications");
     is_safe(&browser);
     browser.open("/applications/argocd/hostile");
@@ -145,6 +148,155 @@ stringData:
         .cloned()
         .collect();
     assert!(elsewhere.is_empty(), "{elsewhere:?}");
+    service.end();
+}
+
+/// An ApplicationSet of whose Applications one is in each step, one in none, and one has no name that an Application may have.
+fn hostile_set() -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata:
+  name: hostile
+  labels:
+    note: {markup}
+  annotations:
+    notes: {breaks}
+    tidegate.dev/rollout: |
+      steps: [{{step: 1, gates: [approval]}}, {{step: 2, gates: [\"cel:office\", {gate}]}}]
+spec:
+  goTemplate: true
+  generators:
+    - list:
+        elements:
+          - {{name: one, env: {markup}}}
+          - {{name: two, env: {address}}}
+          - {{name: three, env: {breaks}}}
+          - {{name: {markup}, env: {address}}}
+  strategy:
+    type: RollingSync
+    rollingSync:
+      steps:
+        - matchExpressions: [{{key: env, operator: In, values: [{markup}]}}]
+        - matchExpressions: [{{key: env, operator: In, values: [{address}]}}]
+    deletionOrder: Reverse
+  template:
+    metadata:
+      name: '{{{{ .name }}}}'
+      labels:
+        env: '{{{{ .env }}}}'
+    spec:
+      project: default
+      source: {{repoURL: ./repo, targetRevision: main, path: shops/cart}}
+      destination: {{name: in-cluster, namespace: hostile}}
+      syncPolicy: {{syncOptions: [CreateNamespace=true]}}
+",
+        markup = json!(MARKUP),
+        breaks = json!(BREAKS),
+        gate = json!(GATE),
+        address = json!(ADDRESS),
+    )
+}
+
+/// A gate that is closed for a reason that looks otherwise than it is.
+fn hostile_gate() -> String {
+    let message = json!(format!("'{MARKUP}'"));
+    format!(
+        "cel:\n  office:\n    apiVersion: v1\n    kind: Namespace\n    name: hostile\n    expression: \"false\"\n    message: {message}\n"
+    )
+}
+
+/// The name of a gate that nobody has defined.
+const GATE: &str = "<img src=x onerror=window.hit=1>";
+const ADDRESS: &str = "javascript:window.hit=1";
+
+pub fn texts_of_a_set_and_its_rollout_are_texts() {
+    let bench = folder(&Different { has_no_set: true, ..Different::default() });
+    bench.write("fleet/hostile.yaml", hostile_set());
+    bench.write("gates.yaml", hostile_gate());
+    let service = Service::with(bench, &["--listen", "0", "--tokens", "tokens", "--gates", "gates.yaml"]);
+    let set = "/api/v1/applicationsets/argocd/hostile";
+    let mut browser = service.browser(OPERATOR);
+    browser.open("/applicationsets/argocd/hostile");
+    // What its steps select, who is refused, and who is in no step.
+    let step = |step: usize| format!("document.querySelectorAll('.step')[{step}].textContent");
+    browser.until(&format!("{}.includes('Held') && {0}.includes({})", step(0), json!(MARKUP)));
+    browser.until(&format!("{}.includes({})", step(1), json!(format!("Gatescel:office, {GATE}"))));
+    browser.until("document.querySelector('.outside .tile').dataset.key === 'three'");
+    browser.await_text("Not made or not changed");
+    browser.await_text(&format!("{} is no name of an Application", json!(MARKUP)));
+    is_safe(&browser);
+    // What people say.
+    let reason = format!("{BREAKS} {MARKUP}");
+    browser.press("Pause…");
+    browser.write("#field-reason", &reason);
+    browser.press("confirm");
+    browser.await_text(&reason);
+    is_safe(&browser);
+    service.post(&format!("{set}/resume"), &json!({"reason": reason}));
+    browser.press("Approve…");
+    browser.until(&format!(
+        "document.querySelector('dialog').textContent.includes({})",
+        json!(format!("Step 1 (env in ({MARKUP}))"))
+    ));
+    is_safe(&browser);
+    browser.write("#field-reason", &reason);
+    browser.press("confirm");
+    // What a gate says, and what it is called.
+    let awaited = "document.querySelector('ul.awaited').textContent";
+    browser.until(&format!(
+        "{awaited}.includes({}) && {awaited}.includes({})",
+        json!(format!("Namespace hostile: {MARKUP}")),
+        json!(format!("gate {GATE}"))
+    ));
+    is_safe(&browser);
+    // What would be: a rollout, and the deletion, in the view and in the question.
+    let selects = json!(format!("env in ({ADDRESS})"));
+    browser.press("preview-rollout");
+    browser
+        .until(&format!("document.querySelectorAll('.foreseen .card')[1].textContent.includes({selects})"));
+    browser.press("preview");
+    browser.until(&format!(
+        "document.querySelector('[aria-labelledby=preview] ol').textContent.includes({})",
+        json!(format!("Step 1 (env in ({MARKUP}))"))
+    ));
+    is_safe(&browser);
+    browser.press("Delete…");
+    browser.until(&format!("document.querySelector('dialog ol').textContent.includes({selects})"));
+    is_safe(&browser);
+    browser.key(key::ESCAPE);
+    // The list of all says what is wrong with the set, and who waits for it.
+    browser.open("/");
+    browser.until(&format!("document.querySelector('.card').textContent.includes({})", json!(MARKUP)));
+    browser.until("document.querySelector('[data-key=\"argocd/two\"] .why').textContent === 'waits for step 2 of hostile: gate'");
+    is_safe(&browser);
+    browser.open("/applications/argocd/two");
+    browser.await_text("It waits for step 2 of hostile: ");
+    browser.await_text(&format!("env={ADDRESS}"));
+    is_safe(&browser);
+    browser.open("/applicationsets");
+    browser.until("document.querySelectorAll('.rows .row[data-key]').length === 1");
+    is_safe(&browser);
+    // It goes on without the one that waits, and is recorded with all that was said.
+    browser.open("/applicationsets/argocd/hostile");
+    browser.press("Skip two");
+    browser.write("#field-reason", &reason);
+    browser.press("confirm");
+    browser.until("document.querySelector('.lead').textContent.startsWith('Completed')");
+    browser.await_text(&format!("skipped by ann ({reason})"));
+    browser.until("document.querySelector('#runs ~ div tbody tr').textContent.includes('Completed')");
+    is_safe(&browser);
+    browser.click("#runs ~ div a");
+    browser.until("document.querySelector('h1').textContent === 'Rollout of hostile'");
+    let decided = "[...document.querySelectorAll('#decisions + .scroll tbody tr')].map((row) => row.children[3].textContent)";
+    browser.until(&format!("{decided}.length === 4 && {decided}.every((one) => one === {})", json!(reason)));
+    browser.until(&format!(
+        "document.querySelector('#waits + .scroll').textContent.includes({})",
+        json!(MARKUP)
+    ));
+    browser.until(&format!("document.querySelector('.facts').textContent.includes({})", json!(reason)));
+    is_safe(&browser);
+    browser.is_clean();
     service.end();
 }
 

@@ -17,10 +17,12 @@
 mod bench;
 
 mod browser;
+mod decisions;
 mod door;
 mod everybody;
 mod hostile;
 mod many;
+mod overruled;
 #[path = "../provider/mod.rs"]
 mod provider;
 mod records;
@@ -95,12 +97,18 @@ fn tests() -> Vec<Test> {
         steering::a_rollout_is_approved_paused_and_skipped_with_a_reason,
         steering::deletions_that_are_held_are_named_and_approved,
         steering::a_set_is_deleted_in_its_order,
+        decisions::what_is_synced_by_hand_is_tried_pruned_and_goes_back,
+        decisions::a_prune_that_needs_a_confirmation_is_named_and_confirmed,
+        decisions::an_operation_is_terminated_where_it_is_looked_at,
+        overruled::objects_are_retried_skipped_and_marked_as_done,
+        overruled::a_step_is_skipped_and_a_rollout_terminated,
         everybody::the_keyboard_leads_everywhere,
         everybody::nothing_is_wider_than_a_telephone,
         everybody::both_colour_schemes_can_be_read,
         everybody::axe_finds_nothing_serious,
         everybody::times_are_those_of_the_reader,
         hostile::texts_of_others_are_texts,
+        hostile::texts_of_a_set_and_its_rollout_are_texts,
         hostile::what_a_hook_writes_is_text_and_shown_while_it_runs,
         many::thousands_of_rows_are_fetched_as_they_are_seen,
         many::where_as_many_listen_as_may_the_page_says_so_and_reads_its_lists_again,
