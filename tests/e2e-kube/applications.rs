@@ -191,10 +191,10 @@ fn deploys_what_goes(site: &Site) {
     site.run(&["example", "commit", "repo"]).expect_code(0);
 }
 
-/// The Job `drain` has done its work.
-async fn drains(site: &Site) {
+/// A Job has done its work.
+pub async fn ends(site: &Site, job: &str) {
     let pods = format!("/api/v1/namespaces/{}/pods", site.namespace);
-    let of_job = format!("{pods}?labelSelector=job-name%3Ddrain");
+    let of_job = format!("{pods}?labelSelector=job-name%3D{job}");
     let is_running = |pod: &Value| pod["status"]["phase"] == "Running";
     let listed = |found: &Value| found["items"].as_array().and_then(|all| all.first().cloned());
     let wish = |found: Option<&Value>| found.and_then(listed).is_some_and(|pod| is_running(&pod));
@@ -236,7 +236,7 @@ pub async fn an_application_goes_with_what_its_finalizers_say() {
         .collect();
     assert_eq!(site.observer().get(&path).await.unwrap()["metadata"]["finalizers"], json!(own));
     site.observer().delete(&path, &Value::Null).await.unwrap();
-    drains(&site).await;
+    ends(&site, "drain").await;
     site.observer().until(&path, |app| app.is_none()).await;
     assert_eq!(done(&site).await, ["create drain", "create report"]);
     for job in ["drain", "report"] {
@@ -263,7 +263,7 @@ pub async fn an_application_goes_with_what_its_finalizers_say() {
     serving.signal("KILL");
     serving.finish();
     let serving = serve(&site);
-    drains(&site).await;
+    ends(&site, "drain").await;
     // What keeps it then is somebody else's.
     until(&site, |app| app["metadata"]["finalizers"] == json!(["example.com/other"])).await;
     site.observer().patch(&path, &json!({"metadata": {"finalizers": null}})).await.unwrap();

@@ -29,8 +29,10 @@ mod connection;
 mod deploy;
 mod destination;
 mod families;
+mod from_argo_cd;
 mod impersonation;
 mod kill;
+mod kubectl;
 mod many_kills;
 mod output;
 mod overwritten;
@@ -45,6 +47,7 @@ mod site;
 mod sync;
 mod taken_over;
 mod volume;
+mod whole_life;
 
 use std::process::ExitCode;
 
@@ -85,6 +88,7 @@ fn tests() -> Vec<suite::Test> {
         connection::the_namespace_is_that_of_the_context,
         connection::it_acts_as_somebody_else,
         deploy::the_manifests_are_taken_and_the_pod_is_admitted,
+        deploy::what_the_chart_and_the_base_make_is_accepted,
         destination::resume_goes_back_to_the_cluster_of_the_record,
         destination::resume_refuses_another_server,
         destination::resume_refuses_another_cluster_at_the_same_url,
@@ -130,9 +134,13 @@ fn tests() -> Vec<suite::Test> {
         taken_over::it_goes_with_its_objects_where_only_their_namespace_may_be_seen,
         taken_over::it_goes_with_its_objects_of_the_cluster_scope,
         volume::thousands_of_objects_fit_into_little_memory,
+        whole_life::an_application_from_its_first_day_to_its_last,
     ];
     let real_input = real_input::argo_cd_becomes_healthy_and_stays_as_it_is;
     let name = "real_input::argo_cd_becomes_healthy_and_stays_as_it_is";
     tests.push(suite::Test::new(name, real_input).reading(real_input::install()));
+    let over = from_argo_cd::applications_go_over_one_at_a_time;
+    let name = "from_argo_cd::applications_go_over_one_at_a_time";
+    tests.push(suite::Test::new(name, over).reading(from_argo_cd::definitions()));
     tests
 }
