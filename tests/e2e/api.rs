@@ -1,5 +1,6 @@
 //! The HTTP API of a service, asked as programs ask it: over real connections, with tokens, and by its own description.
 
+mod canary;
 mod plans;
 
 use std::collections::BTreeSet;
@@ -38,10 +39,14 @@ impl Answer {
 
 impl Api {
     fn serve(fleet: &Fleet) -> Self {
+        Self::serve_with(fleet, &[])
+    }
+
+    fn serve_with(fleet: &Fleet, options: &[&str]) -> Self {
         let tokens = format!("ann operator {OPERATOR}\nben read-only {READER}\ncleo operator {OTHER}\n");
         fleet.bench.write_closed("tokens", tokens);
-        let mut serving =
-            fleet.bench.start(&["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"]);
+        let args = ["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"];
+        let mut serving = fleet.bench.start(&[&args, options].concat());
         let line = serving.await_line("the API is at");
         let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
         serving.await_line("serving 3 applications");

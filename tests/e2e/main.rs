@@ -10,6 +10,7 @@
 )]
 
 mod api;
+mod app_of_apps;
 mod applications;
 mod appset;
 mod bad_input;
@@ -28,6 +29,7 @@ mod explained;
 mod exported;
 mod fleet;
 mod gates;
+mod healed;
 mod health;
 mod help;
 mod kept;
@@ -46,6 +48,7 @@ mod plugin;
 mod projects;
 mod random_kill;
 mod reading;
+mod readme;
 mod remote;
 mod removal;
 mod rendering;

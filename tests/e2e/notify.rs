@@ -121,3 +121,52 @@ fn what_happened_before_a_kill_is_told_after_it() {
         fleet.bench.run(&["serve", "--sim", "--apps", "fleet", "--notify", "targets.json"]).expect_code(2);
     assert!(ran.err.contains("targets.json") && !ran.err.contains("secret-path"), "{}", ran.err);
 }
+
+/// The server of the frontend never gets ready, and its wave has a deadline.
+#[test]
+fn a_wave_that_is_late_and_the_operation_that_fails_of_it_are_told() {
+    let fleet = Fleet::new();
+    let late = "sim.tidegate.dev/outcome: never-ready\n    tidegate.dev/wave-timeout: 5s";
+    fleet.replace("repo/frontend/frontend.yaml", "sim.tidegate.dev/ready-after: 500ms", late);
+    fleet.commit();
+    fleet.replace("frontend.yaml", "      selfHeal: true\n", "      selfHeal: true\n    retry: {limit: 0}\n");
+    let (address, letters) = mailbox(&[200]);
+    let (chat, said) = mailbox(&[200]);
+    // What is told if nothing else is asked for.
+    let targets = json!({"targets": [
+        {"name": "hook", "kind": "webhook", "url": format!("http://{address}/")},
+        {"name": "chat", "kind": "slack", "url": format!("http://{chat}/"), "on": ["deadline"]},
+    ]});
+    let serving = serve(&fleet, &targets);
+    let late = letters.recv_timeout(PATIENCE).unwrap().body;
+    let failed = letters.recv_timeout(PATIENCE).unwrap().body;
+    assert_eq!((&late["event"], &failed["event"]), (&json!("deadline"), &json!("failed")));
+    let operation = fleet.bench.newest_of("frontend");
+    for letter in [&late, &failed] {
+        assert_eq!((&letter["application"], &letter["operation"]), (&json!("frontend"), &json!(operation)));
+    }
+    let what =
+        "wave 0 of Sync did not pass within 5 s: waiting for healthy state of apps/Deployment/frontend";
+    assert_eq!(late["text"], format!("frontend: a deadline has passed: {what}"));
+    assert_eq!(failed["text"], format!("frontend: Failed: {what}"));
+    let chat = said.recv_timeout(PATIENCE).unwrap().body["text"].as_str().unwrap().to_owned();
+    assert!(chat.contains(what) && chat.contains(&operation), "{chat}");
+    // The events say the same, under the same numbers, and the wave that is due is none that passes later.
+    let events = fleet.bench.json(&["ops", "events", &operation, "-o", "json"]);
+    let event = |kind: &str| {
+        let mut of = events.as_array().unwrap().iter().filter(|event| event["kind"] == kind);
+        let found = of.next().unwrap_or_else(|| panic!("{kind}: {events}"));
+        assert!(of.next().is_none(), "{kind}: {events}");
+        found.clone()
+    };
+    let passed = event("deadline-passed");
+    assert_eq!(passed["details"], json!({"of": "wave", "message": what}));
+    assert_eq!(
+        (&passed["sequence"], &event("finished")["sequence"]),
+        (&late["sequence"], &failed["sequence"])
+    );
+    let told = fleet.bench.run(&["ops", "events", &operation]).expect_code(0).out;
+    assert!(told.contains(&format!("the wave's deadline has passed: {what}")), "{told}");
+    assert_eq!(fleet.made("Service", "frontend"), Vec::<u64>::new(), "it is of the next wave");
+    Fleet::end(serving);
+}

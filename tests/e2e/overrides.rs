@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::bench::Bench;
+use crate::fleet::Fleet;
 
 const SHOP: &str = "\
 apiVersion: batch/v1
@@ -164,4 +165,134 @@ fn a_skip_survives_a_kill() {
         assert_eq!(decisions(&bench).len(), 2, "skipped beforehand: {beforehand}");
         assert_eq!((bench.creations("Job", "migrate"), bench.creations("ConfigMap", "last")), (1, 1));
     }
+}
+
+/// A hook that fails the first time it is created, and one beside it that runs until somebody says that it is done.
+const TWICE: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: migrate
+  annotations: {argocd.argoproj.io/hook: PreSync, sim.tidegate.dev/fail-times: \"1\"}
+spec:
+  backoffLimit: 0
+  template:
+    spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: beside
+  annotations: {argocd.argoproj.io/hook: PreSync, sim.tidegate.dev/ready-after: 10h}
+spec:
+  backoffLimit: 0
+  template:
+    spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: last}
+";
+
+/// While the rest of its wave is at work, in the same attempt; and a kill in between changes nothing.
+#[test]
+fn a_hook_that_has_failed_is_run_again_in_the_same_attempt() {
+    for is_killed in [false, true] {
+        let bench = Bench::new();
+        bench.write("shop.yaml", TWICE);
+        let mut sync = bench.start(&SYNC);
+        sync.await_line("Job default/migrate Failed");
+        bench.run(&ops(&["retry-task", "shop", "--task", "Job/migrate"])).expect_code(0);
+        if is_killed {
+            sync.signal("KILL");
+            sync.finish();
+            sync = bench.start(&["resume", "shop"]);
+        }
+        sync.await_line("Job default/migrate Succeeded");
+        bench.run(&ops(&["mark-done", "shop", "--task", "Job/beside"])).expect_code(0);
+        sync.finish().expect_code(0);
+        let shown = bench.json(&["ops", "show", "shop", "-o", "json"]);
+        assert_eq!((&shown["phase"], &shown["retryCount"]), (&"Succeeded".into(), &0.into()), "{is_killed}");
+        assert_eq!(
+            decisions(&bench),
+            [
+                "migrate retried by tester: it is in the way",
+                "beside marked as done by tester: it is in the way"
+            ]
+        );
+        let made = ["migrate", "beside"].map(|name| bench.creations("Job", name));
+        assert_eq!((made, bench.creations("ConfigMap", "last")), ([2, 1], 1), "{is_killed}");
+        let again = bench.run(&ops(&["retry-task", "shop", "--task", "Job/migrate"])).expect_code(4);
+        assert!(again.err.contains(" is over: "), "{}", again.err);
+    }
+}
+
+const GADGET: &str = "\
+apiVersion: example.org/v1
+kind: Gadget
+metadata: {name: one}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: later, annotations: {argocd.argoproj.io/sync-wave: \"1\"}}
+";
+const DEFINITION: &str = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.example.org}
+spec:
+  group: example.org
+  scope: Namespaced
+  names: {kind: Gadget, plural: gadgets}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+/// An Application lacks a kind that another one brings; once that is there, nobody waits for the next attempt.
+#[test]
+fn what_has_failed_is_tried_again_at_once_when_what_it_needs_is_there() {
+    let fleet = Fleet::new();
+    fleet.bench.write("fleet/repo/database/database.yaml", GADGET);
+    fleet.bench.write("fleet/repo/frontend/frontend.yaml", DEFINITION);
+    fleet.commit();
+    let automated = "    automated:\n      prune: true\n      selfHeal: true\n";
+    let retry = format!("{automated}    retry: {{limit: 1, backoff: {{duration: 10h, maxDuration: 10h}}}}\n");
+    fleet.replace("database.yaml", automated, &retry);
+    let option = "- CreateNamespace=true\n";
+    let options = format!("{option}      - SkipDryRunOnMissingResource=true\n");
+    fleet.replace("database.yaml", option, &options);
+    fleet.replace("frontend.yaml", automated, "");
+    let serving = fleet.serve();
+    fleet.until("database", |app| {
+        let message = app["status"]["operationState"]["message"].to_string();
+        message.contains("no matches for kind") && message.contains("Retrying attempt #1")
+    });
+    let operation = fleet.bench.newest_of("database");
+    fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
+    let why = ["--reason", "its kind is there"];
+    let retry = [&["ops", "retry-task", "database", "--task", "Gadget.example.org/one"][..], &why].concat();
+    fleet.bench.run(&retry).expect_code(0);
+    let ended = fleet.until("database", |app| app["status"]["operationState"]["phase"] == "Succeeded");
+    assert!(ended["status"]["operationState"]["message"].to_string().contains("retried 1 times"), "{ended}");
+    fleet.wait(&["database"]);
+    assert_eq!(fleet.bench.newest_of("database"), operation, "the same operation");
+    let shown = fleet.bench.json(&["ops", "show", &operation, "-o", "json"]);
+    assert_eq!((&shown["phase"], &shown["retryCount"]), (&"Succeeded".into(), &1.into()));
+    let gadget = shown["resources"].as_array().unwrap().iter().find(|one| one["kind"] == "Gadget").unwrap();
+    let told = &gadget["overridden"];
+    assert_eq!(
+        (&told["what"], &told["by"], &told["reason"]),
+        (&"Retry".into(), &"tester".into(), &"its kind is there".into())
+    );
+    let log = fleet.bench.run(&["ops", "log", &operation]).expect_code(0).out;
+    assert!(log.contains("tester has Gadget fleet/one tried again: its kind is there"), "{log}");
+    // In the order of the waves, and each once.
+    let made =
+        [("CustomResourceDefinition", "gadgets.example.org"), ("Gadget", "one"), ("ConfigMap", "later")];
+    let made: Vec<u64> = made.iter().flat_map(|(kind, name)| fleet.made(kind, name)).collect();
+    assert!(made.len() == 3 && made.is_sorted(), "{made:?}");
+    Fleet::end(serving);
 }

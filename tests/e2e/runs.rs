@@ -286,7 +286,8 @@ fn what_is_older_than_history_has_its_line_and_what_never_was_is_not_there() {
         }
     }
     let two = || shops.runs().len() == 2 && shops.runs()[1]["end"] == "Completed";
-    assert!(std::iter::repeat_with(two).take(3000).any(|both| both), "{:#?}", shops.runs());
+    let is_over = std::iter::repeat_with(two).take(3000).any(|both| both);
+    assert!(is_over, "{:#?}\n{:?}", shops.runs(), shops.run(&["explain", "shops"]));
     let before = shops.runs();
     shops.end();
     shops.again(&["--history", "1"]);

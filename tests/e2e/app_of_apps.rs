@@ -1,0 +1,183 @@
+//! An Application whose manifests are Applications, served from the simulated cluster that they are resources of.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::bench::Running;
+use crate::fleet::Fleet;
+
+/// As docs/applications.md has it.
+const HEALTH: &str = "\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: argocd-cm}
+data:
+  resource.customizations.health.argoproj.io_Application: |
+    hs = {status = \"Progressing\", message = \"\"}
+    if obj.status ~= nil and obj.status.health ~= nil then
+      hs.status = obj.status.health.status
+      hs.message = obj.status.health.message or \"\"
+    end
+    return hs
+";
+
+const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd}\n---\n";
+
+/// An Application that syncs by itself what is in the folder of its name.
+fn application(name: &str, wave: u8, namespace: &str) -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata:
+  name: {name}
+  namespace: argocd
+  annotations: {{argocd.argoproj.io/sync-wave: '{wave}'}}
+spec:
+  project: default
+  source: {{repoURL: ./fleet/repo, targetRevision: main, path: {name}}}
+  destination: {{name: in-cluster, namespace: {namespace}}}
+  syncPolicy:
+    automated: {{prune: true, selfHeal: true}}
+    syncOptions: [CreateNamespace=true]
+"
+    )
+}
+
+/// A Deployment that gets ready, or never does.
+fn deployment(name: &str, is_ready: bool) -> String {
+    let annotations = if is_ready { "{}" } else { "{sim.tidegate.dev/outcome: never-ready}" };
+    format!(
+        "apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {name}
+  annotations: {annotations}
+spec:
+  replicas: 1
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec: {{containers: [{{name: main, image: busybox}}]}}
+"
+    )
+}
+
+/// A parent with two children in waves 1 and 2, of which the first does not get ready.
+struct Family {
+    fleet: Fleet,
+}
+
+impl Family {
+    fn new() -> Self {
+        let fleet = Fleet::new();
+        let bench = &fleet.bench;
+        fs::remove_dir_all(fleet.path("repo")).unwrap();
+        for (name, wave, is_ready) in [("first", 1, false), ("second", 2, true)] {
+            bench.write(&format!("fleet/repo/parent/{name}.yaml"), application(name, wave, "shop"));
+            bench.write(&format!("fleet/repo/{name}/all.yaml"), deployment(name, is_ready));
+        }
+        fleet.commit();
+        let definitions = bench.run(&["crds"]).expect_code(0).out;
+        bench.run_with_input(&["sync", "-", "--app", "crds", "--sim"], &definitions).expect_code(0);
+        bench.write("parent.yaml", format!("{NAMESPACE}{}", application("parent", 0, "argocd")));
+        let sync = ["sync", "parent.yaml", "--app", "root", "--sim", "--skip-dry-run", "-n", "argocd"];
+        bench.run(&sync).expect_code(0);
+        bench.write("health.yaml", HEALTH);
+        Self { fleet }
+    }
+
+    fn serve(&self, options: &[&str]) -> Running {
+        let args = [&["serve", "--sim", "--listen", "off"], options].concat();
+        let mut serving = self.fleet.bench.start(&args);
+        serving.await_line("serving");
+        serving
+    }
+
+    /// From now on the first child gets ready.
+    fn lets_it(&self) {
+        self.fleet.bench.write("fleet/repo/first/all.yaml", deployment("first", true));
+        self.fleet.commit();
+        self.fleet.bench.run(&["app", "refresh", "first"]).expect_code(0);
+    }
+
+    /// Asks until an Application is there, and as it should be.
+    #[track_caller]
+    fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) {
+        let asked = || self.fleet.bench.run(&["app", "get", name, "-o", "json"]);
+        let is_met = |text: &str| serde_json::from_str(text).is_ok_and(|app| is_met(&app));
+        assert!((0..3000).any(|_| is_met(&asked().out)), "{:?}", asked());
+    }
+
+    /// The numbers of the writes to an object that the cluster has taken, in order.
+    fn written(&self, kind: &str, name: &str) -> Vec<u64> {
+        let writes = self.fleet.bench.writes();
+        let of = writes.iter().filter(|one| {
+            one["kind"] == kind && one["name"] == name && one["code"].as_u64().is_some_and(|code| code < 300)
+        });
+        of.map(|one| one["sequence"].as_u64().unwrap()).collect()
+    }
+}
+
+fn health(app: &Value) -> &str {
+    app["status"]["health"]["status"].as_str().unwrap_or_default()
+}
+
+fn is_in_order(app: &Value) -> bool {
+    let status = &app["status"];
+    health(app) == "Healthy"
+        && status["sync"]["status"] == "Synced"
+        && status["operationState"]["phase"] == "Succeeded"
+}
+
+#[test]
+fn a_child_of_a_later_wave_waits_until_those_before_it_are_healthy() {
+    let family = Family::new();
+    let fleet = &family.fleet;
+    let mut serving = family.serve(&["--customizations", "health.yaml"]);
+    family.until("parent", |app| {
+        let message = app["status"]["operationState"]["message"].as_str().unwrap_or_default();
+        message.contains("waiting for healthy state of argoproj.io/Application/first")
+    });
+    family.until("first", |app| {
+        health(app) == "Progressing" && app["status"]["operationState"]["phase"] == "Succeeded"
+    });
+    let waits = || fleet.bench.run(&["explain", "parent"]).expect_code(0).out;
+    let is_named = || waits().contains("for Application argocd/first (Progressing");
+    assert!((0..3000).any(|_| is_named()), "{}", waits());
+    // It waits for that after a kill too.
+    serving.signal("KILL");
+    serving.finish();
+    serving = family.serve(&["--customizations", "health.yaml"]);
+    family.until("parent", |app| app["status"]["operationState"]["phase"] == "Running");
+    family.until("first", |app| health(app) == "Progressing");
+    assert_eq!(family.written("Application", "second"), Vec::<u64>::new());
+    family.lets_it();
+    for name in ["first", "second", "parent"] {
+        family.until(name, is_in_order);
+    }
+    // The Deployment that gets ready, then the health of its Application, then the next Application.
+    let ready = family.written("Deployment", "first")[1];
+    let second = family.written("Application", "second")[0];
+    let told = family.written("Application", "first");
+    assert!(told.iter().any(|number| (ready..second).contains(number)), "{ready} {told:?} {second}");
+    assert_eq!((fleet.made("Application", "first").len(), fleet.made("Application", "second").len()), (1, 1));
+    assert!(second < family.written("Deployment", "second")[0]);
+    // One operation of the parent, whatever happened meanwhile.
+    let parents = fleet.bench.json(&["ops", "list", "--app", "parent", "-o", "json"]);
+    let [operation] = parents.as_array().unwrap().as_slice() else { panic!("{parents}") };
+    assert_eq!(operation["phase"], "Succeeded");
+    Fleet::end(serving);
+}
+
+/// An Application has no health as an object where nobody gives it one, as in Argo CD.
+#[test]
+fn without_a_script_waves_of_applications_only_order_them() {
+    let family = Family::new();
+    let serving = family.serve(&[]);
+    family.until("second", is_in_order);
+    family.until("parent", |app| app["status"]["operationState"]["phase"] == "Succeeded");
+    family.until("first", |app| health(app) == "Progressing");
+    assert!(family.written("Application", "first")[0] < family.written("Application", "second")[0]);
+    Fleet::end(serving);
+}
