@@ -377,6 +377,23 @@ fn the_next_attempt_begins_at_once_when_what_has_failed_is_retried() {
     assert_eq!(refusals(&world), [refused]);
 }
 
+/// Also where it makes a plan of its own, because this one has failed before its first wave.
+#[test]
+fn the_next_attempt_plans_at_once_when_what_was_refused_is_retried() {
+    let mut world = World::new(plan([resource(0, "ConfigMap/c"), resource(0, "ConfigMap/d")]), retrying(1));
+    world.fate("ConfigMap/c", |fate| fate.check.push_back(Reply::No("no".into())));
+    world.at(1_000, skip("ConfigMap/c"));
+    world.at(1_001, task(Override::Retry, "ConfigMap/c"));
+    let world = ends(
+        world,
+        &format!("{ALL} (retried 1 times)."),
+        &["1 ConfigMap/c Synced Running: c applied", "2 ConfigMap/d Synced Running: d applied"],
+    );
+    assert_eq!(world.now, 1_001);
+    let refused = "ConfigMap shop/c cannot be skipped now: the attempt has failed, and the next one makes a plan of its own; `retry-task` begins it at once";
+    assert_eq!(refusals(&world), [refused]);
+}
+
 /// What a person has skipped is not done by a later attempt, even if that does everything else again.
 #[test]
 fn a_skip_holds_in_later_attempts() {

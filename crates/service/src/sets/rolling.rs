@@ -10,9 +10,10 @@ use tidegate_application::automated;
 use tidegate_application::running::{BY, Deploy, request, request_back};
 use tidegate_applicationset::rollout::Targets;
 use tidegate_executor::{EngineError, Post, StepQuestion, SummaryOf, Work};
+use tidegate_lifecycle::fleet::Said;
 use tidegate_lifecycle::operation::CallError;
 use tidegate_lifecycle::rollout::{
-    ChildNews, Command, Details, Input, Progressive, Rollout, State, Work as Direction,
+    ChildNews, Command, Details, Input, Progress, Progressive, Rollout, State, Then, Work as Direction,
 };
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Digest, OperationId, StreamId, Timestamp};
@@ -120,6 +121,15 @@ impl Rolling {
     }
 }
 
+/// Who has what is at work for an Application stopped; nobody where its rollout does by itself.
+fn who_stops<'a>(rollout: &'a Rollout, member: &str) -> Option<&'a Said> {
+    let skipped = || match &rollout.members.get(member)?.progress {
+        Progress::Stopping { then: Then::Skip(said), .. } => Some(said),
+        _ => None,
+    };
+    rollout.terminated.as_ref().or_else(skipped)
+}
+
 impl Work for Rolling {
     type Machine = Progressive;
 
@@ -150,8 +160,8 @@ impl Work for Rolling {
             }
             Command::Stop { member, operation } => {
                 self.end_run(&member);
-                let terminated = state.rollout().and_then(|rollout| rollout.terminated.as_ref());
-                let by = terminated.map_or(BY, |said| said.by.as_str()).to_owned();
+                let said = state.rollout().and_then(|rollout| who_stops(rollout, &member));
+                let by = said.map_or_else(|| BY.to_owned(), |said| said.wisher().text());
                 post.spawn(async move {
                     if let Some(result) = stop(&parts, &member, (operation, by)).await {
                         to.answer(about, Input::Stopped { member, operation, result });

@@ -112,7 +112,7 @@ fn why_not(operation: &Operation, what: Override, id: TaskId) -> Option<String> 
         Action::PruneSkipped => return Some(format!("{name} is left as it is: {}", task.reason)),
         Action::Create | Action::Apply | Action::Replace | Action::Prune => {}
     }
-    attempt_is_over(operation, task)
+    attempt_is_over(operation, task, what)
         .or_else(|| wave_is_over(operation, id))
         .map(|why| format!("{name} cannot be {} now: {why}", what.done()))
         .or_else(|| match what {
@@ -124,13 +124,15 @@ fn why_not(operation: &Operation, what: Override, id: TaskId) -> Option<String> 
 }
 
 /// The attempt that the task belongs to has failed, and is not gone on with.
-fn attempt_is_over(operation: &Operation, task: &Task) -> Option<String> {
+fn attempt_is_over(operation: &Operation, task: &Task, what: Override) -> Option<String> {
     let failure = operation.failure.as_ref()?;
     let is_rescue = task.phase == tidegate_model::Phase::SyncFail;
     match operation.stage {
-        Stage::AwaitingRetry { .. } if operation.plans_anew() => {
-            Some("the attempt has failed, and the next one makes a plan of its own; wait for it".to_owned())
-        }
+        // It begins at once, if somebody wants that; what is passed over now would be nothing of its plan.
+        Stage::AwaitingRetry { .. } if operation.plans_anew() && what.passes_over() => Some(
+            "the attempt has failed, and the next one makes a plan of its own; `retry-task` begins it at once"
+                .to_owned(),
+        ),
         Stage::AwaitingRetry { .. } => None,
         _ if is_rescue => None,
         _ => Some(format!("its attempt has failed: {}", failure.message)),
