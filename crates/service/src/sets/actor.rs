@@ -380,7 +380,8 @@ impl SetState {
     /// A look has ended.
     async fn looked(&mut self, passed: Passed) {
         let Some((_, generates)) = self.looking.take() else { return };
-        let Passed { generated, changes, failure, finalizers, is_unsettled, request, took } = passed;
+        let Passed { generated, changes, failure, finalizers, is_unsettled, request, saw_open, took } =
+            passed;
         let now = self.now();
         self.shared.board.looked(&self.key, took);
         self.rests_until = now + took.saturating_mul(REST).clamp(REST_MIN, REST_MAX);
@@ -415,6 +416,10 @@ impl SetState {
         }
         let is_unresolved = matches!(request, Some(Err(NotAsked::Unresolved(_))));
         match request {
+            // What it was about to do then is done by now: how all stand is looked at once more.
+            Some(Ok(_)) if saw_open && self.own_rollout().is_some_and(|last| last.is_finished()) => {
+                self.wake = self.wake.max(Wake::Status);
+            }
             Some(Ok(request)) => {
                 self.unresolved_since = None;
                 self.roll(request).await;

@@ -57,6 +57,8 @@ pub(crate) struct Passed {
     pub is_unsettled: bool,
     /// The progressive sync that it asks for.
     pub request: Option<Result<Request, NotAsked>>,
+    /// Whether the newest rollout was under way when it was looked how all stand.
+    pub saw_open: bool,
     /// How long it took.
     pub took: Duration,
 }
@@ -107,6 +109,7 @@ async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
             let who =
                 participants(&generated, &changes).filter(|one| !failed.contains_key(&one.metadata.name));
             let who: Vec<_> = who.cloned().collect();
+            passed.saw_open = last.as_ref().is_some_and(|last| !last.is_finished());
             passed.request = Some(asked(shared, &set, &who, last.as_ref(), (&standings, is_fresh)).await);
         }
         passed.generated = Some(generated);

@@ -33,6 +33,8 @@ impl Kept {
 #[derive(Default)]
 pub(super) struct Watched {
     keys: Arc<Mutex<BTreeSet<AppKey>>>,
+    /// Held from a look until what it has seen is told: an older sight would be believed that is told after a newer one.
+    turn: Arc<Mutex<()>>,
     listening: Option<Kept>,
 }
 
@@ -50,6 +52,11 @@ impl Watched {
         look: impl Fn(&AppKey) + Send + Sync + 'static,
     ) {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
+        let turn = Arc::clone(&self.turn);
+        let look = move |key: &AppKey| {
+            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            look(key);
+        };
         if self.listening.is_some() {
             return look(&key);
         }
