@@ -219,7 +219,7 @@ impl Actor for ApplicationSetActor {
         match message {
             SetMessage::Changed(stored) => state.changed(*stored),
             SetMessage::Member(key) => state.member(&key),
-            SetMessage::Looked(passed) => state.looked(*passed).await,
+            SetMessage::Looked(look, passed) => state.looked(look, *passed).await,
             SetMessage::RolloutMoved => state.rollout_moved().await,
             SetMessage::TeardownMoved => state.teardown_moved().await,
             SetMessage::Moved => {
@@ -364,7 +364,7 @@ impl SetState {
                 let failure = wrote(Reason::ApplicationGenerationFromParamsError, words);
                 Passed { failure: Some(failure), ..Passed::default() }
             });
-            drop(actor.send_message(SetMessage::Looked(Box::new(passed))));
+            drop(actor.send_message(SetMessage::Looked(tokio::task::id(), Box::new(passed))));
         });
         self.looking = Some((looking, generates));
     }
@@ -378,8 +378,9 @@ impl SetState {
     }
 
     /// A look has ended.
-    async fn looked(&mut self, passed: Passed) {
-        let Some((_, generates)) = self.looking.take() else { return };
+    async fn looked(&mut self, look: tokio::task::Id, passed: Passed) {
+        // One that was given up may have told of itself before; the one that was begun since is still to come.
+        let Some((_, generates)) = self.looking.take_if(|(looking, _)| looking.id() == look) else { return };
         let Passed { generated, changes, failure, finalizers, is_unsettled, request, saw_open, took } =
             passed;
         let now = self.now();

@@ -36,7 +36,7 @@ pub(crate) enum SetMessage {
     /// One of its Applications has changed, has come or is gone.
     Member(AppKey),
     /// A look at it has ended.
-    Looked(Box<Passed>),
+    Looked(tokio::task::Id, Box<Passed>),
     /// What its generators ask for has changed.
     Moved,
     /// Its rollout has moved.
