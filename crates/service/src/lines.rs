@@ -159,8 +159,6 @@ impl fmt::Display for WindowLine {
 
 /// So many characters of a message are in a line: lists have thousands of them.
 const MESSAGE_MAX: usize = 240;
-/// Nobody asked: the policy of the application did.
-const AUTOMATED: &str = "automated";
 /// An operation that was asked for a moment ago.
 const ASKED: &str = "asked for, and not begun yet";
 
@@ -250,7 +248,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
     let by = |asked: &OperationRequest| {
         let OperationInitiator { automated, username, .. } = &asked.initiated_by;
         let is_said = !username.is_empty() && operation::cascade(asked).is_some();
-        if *automated && !is_said { AUTOMATED.to_owned() } else { username.clone() }
+        if *automated && !is_said { OperationInitiator::AUTOMATED.to_owned() } else { username.clone() }
     };
     let asked = application.operation.as_ref();
     let known = application.status.operation_state.as_ref();

@@ -62,11 +62,14 @@ pub struct OperationInitiator {
 }
 
 impl OperationInitiator {
+    /// What is said of an operation that nobody asked for: the policy of the application did.
+    pub const AUTOMATED: &str = "automated";
+
     /// Who asked: their name, also where they have something done by the policy; `automated` where nobody did; empty where the
     /// operation does not say.
     pub fn name(&self) -> &str {
         match self.username.as_str() {
-            "" if self.automated => "automated",
+            "" if self.automated => Self::AUTOMATED,
             name => name,
         }
     }

@@ -111,7 +111,10 @@ impl SetState {
         let kept: BTreeMap<String, Said> = match self.asked {
             // All that has ended is begun again.
             Some(_) => BTreeMap::new(),
-            None => specs.iter().filter_map(|one| Some((one.name.clone(), self.kept_by(one)?))).collect(),
+            None => specs
+                .iter()
+                .filter_map(|one| Some((one.name.clone(), self.kept_by(&one.name, &one.uid)?)))
+                .collect(),
         };
         if kept.len() == specs.len() {
             return;
@@ -153,31 +156,25 @@ impl SetState {
         }
     }
 
-    /// Who has kept an Application from the last teardown, and why: a person has skipped it, or ended all before. Those that it has
-    /// kept from one before are among its members.
-    fn kept_by(&self, spec: &MemberSpec) -> Option<Said> {
-        if !self.is_left_behind(&spec.name, &spec.uid) {
-            return None;
-        }
-        let last = self.own_teardown()?;
-        let skipped = last.members.get(&spec.name).filter(|member| is_skipped(member));
-        let by_person = skipped.and_then(|member| match &member.progress {
-            Progress::Left(said) => Some(said.clone()),
-            _ => None,
-        });
-        let ended = || {
-            let outcome = last.outcome.as_ref()?;
-            let by = "the deletion before".to_owned();
-            Some(Said { by, why: outcome.message.clone(), at: outcome.at })
-        };
-        by_person.or_else(|| last.terminated.clone()).or_else(ended)
-    }
-
     /// Whether the last teardown has left an Application of this name and UID.
     pub(super) fn is_left_behind(&self, name: &str, uid: &str) -> bool {
-        let Some(last) = self.own_teardown() else { return false };
-        let is_cut = last.outcome.as_ref().is_some_and(|outcome| outcome.end != End::Completed);
-        last.members.get(name).is_some_and(|old| old.uid == uid && (is_cut || is_skipped(old)))
+        self.kept_by(name, uid).is_some()
+    }
+
+    /// Who has kept an Application from the last teardown, and why: a person has skipped it, or ended all before. Those that it has
+    /// kept from one before are among its members.
+    fn kept_by(&self, name: &str, uid: &str) -> Option<Said> {
+        let last = self.own_teardown()?;
+        let member = last.members.get(name).filter(|member| member.uid == uid)?;
+        let ended = || {
+            let outcome = last.outcome.as_ref().filter(|outcome| outcome.end != End::Completed)?;
+            let by_itself = || {
+                let by = "the deletion before".to_owned();
+                Said { by, why: outcome.message.clone(), at: outcome.at }
+            };
+            Some(last.terminated.clone().unwrap_or_else(by_itself))
+        };
+        skipped_by(member).cloned().or_else(ended)
     }
 
     /// The newest teardown, if it is one of this very set.
@@ -288,7 +285,7 @@ impl SetState {
         let all = members::existing(&self.shared, &self.set, None);
         let is_skipped = |one: &Application| {
             let old = self.own_teardown().and_then(|last| last.members.get(&one.metadata.name));
-            old.is_some_and(|old| old.uid == one.metadata.uid && is_skipped(old))
+            old.is_some_and(|old| old.uid == one.metadata.uid && skipped_by(old).is_some())
         };
         all.into_iter().partition(is_skipped)
     }
@@ -375,10 +372,12 @@ impl SetState {
     }
 }
 
-/// Whether a person has said that it is not awaited. That it was generated again is said by us, and counts for that deletion
-/// alone.
-fn is_skipped(member: &Member) -> bool {
-    matches!(&member.progress, Progress::Left(said) if said.by != BY)
+/// The person who has said that it is not awaited. That it was generated again is said by us, and counts for that deletion alone.
+fn skipped_by(member: &Member) -> Option<&Said> {
+    match &member.progress {
+        Progress::Left(said) if said.by != BY => Some(said),
+        _ => None,
+    }
 }
 
 /// Who has let deletions be done. Who has written the annotation by hand nobody knows.

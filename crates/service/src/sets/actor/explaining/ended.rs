@@ -33,7 +33,7 @@ impl SetState {
     }
 
     /// Its Applications that the last ordered deletion has left.
-    pub(in crate::sets::actor) fn left_behind(&self) -> impl Iterator<Item = &Application> {
+    fn left_behind(&self) -> impl Iterator<Item = &Application> {
         let own = self.members.values().map(AsRef::as_ref).filter(|one| owner(&self.set, one) == Owner::Set);
         own.filter(|one| self.is_left_behind(&one.metadata.name, &one.metadata.uid))
     }
