@@ -90,6 +90,29 @@ async fn deployed(site: &Site) {
             .await
             .unwrap();
     }
+    collected(site).await;
+}
+
+/// The garbage collector looks for new definitions every 30 s. A set that goes in the foreground before the collector knows of
+/// Applications has none to it, and it deletes none: it does once an Application is gone whose owner never was.
+async fn collected(site: &Site) {
+    let owner = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "00000000-0000-4000-8000-000000000000",
+    });
+    let left = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {
+            "name": "left", "ownerReferences": [owner],
+            "annotations": {"argocd.argoproj.io/skip-reconcile": "true"},
+        },
+        "spec": {
+            "project": "default",
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": site.namespace},
+            "source": {"repoURL": "https://example.com/left.git", "path": ".", "targetRevision": "main"},
+        },
+    });
+    site.observer().post(&path(site, APPLICATIONS), &left).await.unwrap();
+    site.observer().until(&one(site, APPLICATIONS, "left"), |left| left.is_none()).await;
 }
 
 /// At which places of the audit the ConfigMaps of the members were deleted.
