@@ -72,7 +72,7 @@ impl<'w> Conversation<'w> {
     }
 
     /// A problem in words that name the server, without anything secret: a server may repeat what it was sent.
-    fn wrong(&self, words: impl AsRef<str>) -> Problem {
+    pub(crate) fn wrong(&self, words: impl AsRef<str>) -> Problem {
         let words = format!("{} at {} {}", self.name, self.base.text(), words.as_ref());
         Problem::new(self.hide(words))
     }
@@ -207,9 +207,16 @@ impl<'w> Conversation<'w> {
         self.wrong(format!("did not answer within {} s", self.patience.as_secs_f64()))
     }
 
+    /// Gives up what proves who asks, where it is kept. Says whether another one may be accepted.
+    fn give_up(&self) -> bool {
+        let Some(held) = self.proof.as_ref().and_then(|proof| proof.held.as_ref()) else { return false };
+        self.web.tokens.give_up(&held.installed, &held.token);
+        held.is_kept
+    }
+
     /// By whom the server knows us again.
     fn who(&self) -> Vec<u8> {
-        let proof = self.proof.as_ref().map(|proof| proof.value.as_bytes()).unwrap_or_default();
+        let proof = self.proof.as_ref().map(Proof::known_by).unwrap_or_default();
         [self.base.text().as_bytes(), b" ", proof].concat()
     }
 

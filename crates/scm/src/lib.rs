@@ -14,6 +14,7 @@
 //! ([`Limits`]); what proves who asks goes to the server it is meant for and to nobody else, and shows in no error.
 
 mod address;
+mod apps;
 mod conversation;
 mod hosts;
 mod plugin;
@@ -27,4 +28,5 @@ mod web;
 
 pub use plugin::Plugin;
 pub use secrets::{Asking, Policy, Secrets, Token};
+pub use tidegate_web::Clock;
 pub use web::{Limits, Web};

@@ -9,11 +9,13 @@ pub(crate) struct Problem {
     pub words: String,
     /// What the server has answered, if it has.
     pub status: Option<StatusCode>,
+    /// A token was not accepted that was kept, and was given up: another one may be.
+    pub is_stale: bool,
 }
 
 impl Problem {
     pub fn new(words: impl Into<String>) -> Self {
-        Self { words: words.into(), status: None }
+        Self { words: words.into(), status: None, is_stale: false }
     }
 
     /// Whether the server says that what was asked for does not exist.

@@ -6,6 +6,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
 use tidegate_model::argo::{BasicAuth, BearerToken, SecretKey};
 
+use crate::apps::Held;
 use crate::problem::Problem;
 use crate::secrets::{Asking, Token};
 
@@ -17,6 +18,10 @@ pub(crate) struct Proof {
     pub origin: String,
     /// What of it must not show.
     pub hidden: Vec<String>,
+    /// By what the server knows who asks, where what is shown is another one each time.
+    pub who: Option<String>,
+    /// Where it is kept, if it is given for a while.
+    pub held: Option<Held>,
 }
 
 /// How a token is shown to a server.
@@ -64,6 +69,11 @@ impl Proof {
         }
     }
 
+    /// By what the server knows who asks.
+    pub fn known_by(&self) -> &[u8] {
+        self.who.as_ref().map_or(self.value.as_bytes(), |who| who.as_bytes())
+    }
+
     pub fn from_token(token: &Token, origin: String, scheme: &Scheme<'_>) -> Result<Self, Problem> {
         let text = token.text();
         if text.is_empty() {
@@ -83,6 +93,6 @@ impl Proof {
         let mut value = HeaderValue::from_str(&value)
             .map_err(|_| Problem::new(format!("{origin} has a character that cannot be sent")))?;
         value.set_sensitive(true);
-        Ok(Self { name, value, origin, hidden })
+        Ok(Self { name, value, origin, hidden, who: None, held: None })
     }
 }

@@ -6,6 +6,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tidegate_generate::{Branch, Unanswered};
 use tidegate_model::argo::ScmGenerator;
 
+use crate::apps::twice;
 use crate::hosts::{
     Azure, Bitbucket, BitbucketServer, Gitea, Github, Gitlab, Host, Protocol, Repository, Tip,
 };
@@ -39,7 +40,8 @@ impl Asking<'_> {
         let protocol = Protocol::new(&generator.clone_protocol)?;
         let wanted = |all| Wanted { asking: self, sieve: Sieve::new(&generator.filters), paths, all };
         if let Some(github) = &generator.github {
-            return wanted(github.all_branches).of(Github::new(self, github, protocol));
+            let wanted = wanted(github.all_branches);
+            return Ok(twice(|| wanted.answer(&Github::new(self, github, protocol)?))?);
         }
         if let Some(gitlab) = &generator.gitlab {
             return wanted(gitlab.all_branches).of(Gitlab::new(self, gitlab, protocol));
@@ -84,8 +86,11 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn of<H: Host>(&self, host: Result<H, Problem>) -> Result<Vec<Branch>, Unanswered> {
-        let host = host?;
-        Ok(self.asking.web.run(self.asked(&host))?)
+        Ok(self.answer(&host?)?)
+    }
+
+    fn answer<H: Host>(&self, host: &H) -> Result<Vec<Branch>, Problem> {
+        self.asking.web.run(self.asked(host))
     }
 
     async fn asked<H: Host>(&self, host: &H) -> Result<Vec<Branch>, Problem> {

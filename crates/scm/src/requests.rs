@@ -3,6 +3,7 @@
 use tidegate_generate::{PullRequest, Unanswered};
 use tidegate_model::argo::PullRequestGenerator;
 
+use crate::apps::twice;
 use crate::hosts::{
     AzureRequests, BitbucketRequests, BitbucketServerRequests, GiteaRequests, GithubRequests, GitlabRequests,
     Requests,
@@ -28,7 +29,7 @@ impl Asking<'_> {
             ("azuredevops", generator.azuredevops.is_some()),
         ])?;
         if let Some(github) = &generator.github {
-            return self.of(GithubRequests::new(self, github));
+            return Ok(twice(|| self.web.run(GithubRequests::new(self, github)?.requests()))?);
         }
         if let Some(gitlab) = &generator.gitlab {
             return self.of(GitlabRequests::new(self, gitlab));

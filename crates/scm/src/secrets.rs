@@ -1,5 +1,6 @@
 //! Whom to ask for what is secret, and what a question needs beside its generator.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::address::Base;
@@ -35,6 +36,13 @@ pub trait Secrets {
     ///
     /// There is none, or it is not to be had now; in words that name it, and show nothing of it.
     fn secret(&self, name: &str, key: &str) -> Result<Token, String>;
+
+    /// Those of the keys of a repository Secret that are there, for the GitHub App that it has.
+    ///
+    /// # Errors
+    ///
+    /// There is no such Secret, or it is not to be had now; in words that name it, and show nothing of it.
+    fn app_secret(&self, name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String>;
 
     /// A value of a ConfigMap.
     ///

@@ -8,12 +8,13 @@ use std::time::Duration;
 use http::Uri;
 use hyper_util::client::legacy;
 use tidegate_web::{
-    Barred, Client, LINK_LOCAL, Trust, TrustError, cause, client, connector, direct, link_local,
+    Barred, Client, Clock, LINK_LOCAL, Trust, TrustError, cause, client, connector, direct, link_local,
 };
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::apps::Tokens;
 use crate::problem::Problem;
 
 /// Who asks us to wait is believed for so long; then it is asked again.
@@ -77,6 +78,9 @@ pub struct Web {
     /// Where Bitbucket Cloud is, whose repositories have no field for that.
     bitbucket: String,
     trust: Trust,
+    /// Tokens of GitHub Apps.
+    pub(crate) tokens: Tokens,
+    pub(crate) clock: Clock,
     /// Until when a server has asked somebody to wait.
     waits: Mutex<BTreeMap<Vec<u8>, Instant>>,
     stopped: watch::Sender<bool>,
@@ -91,15 +95,21 @@ impl Default for Web {
 impl Web {
     /// With so much patience.
     pub fn new(limits: Limits) -> Self {
-        let (trust, waits) = Default::default();
+        let (trust, tokens, clock, waits) = Default::default();
         let bitbucket = "https://api.bitbucket.org/2.0".to_owned();
-        Self { limits, bitbucket, trust, waits, stopped: watch::Sender::new(false) }
+        Self { limits, bitbucket, trust, tokens, clock, waits, stopped: watch::Sender::new(false) }
     }
 
     /// With another place for Bitbucket Cloud than the public one.
     #[must_use]
     pub fn with_bitbucket(self, api: impl Into<String>) -> Self {
         Self { bitbucket: api.into(), ..self }
+    }
+
+    /// With another clock than the machine's, by which tokens end that are given for a while.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     pub(crate) fn bitbucket(&self) -> &str {

@@ -17,6 +17,7 @@
 //! What is not supported yet is an error that says so, never an empty result. No error holds what is secret.
 
 mod address;
+mod asked;
 mod charts;
 mod checkout;
 mod commit;
@@ -49,6 +50,7 @@ mod versions;
 mod words;
 
 pub use address::Address;
+pub use asked::{Asked, Listener, RequestKind};
 pub use charts::{ChartRepository, LocatedChart};
 pub use commit::commit_folder;
 pub use credentials::{Credentials, CredentialsError};
@@ -64,6 +66,7 @@ pub use remote::RemoteLimits;
 pub use repositories::{Known, Reach, Repositories};
 pub use repository::{File, Repository};
 pub use signing::Wanted;
+pub use tidegate_web::Clock;
 pub use tools::{ToolLimits, Tools};
 pub use touched::is_touched;
 pub use tree::Limits;

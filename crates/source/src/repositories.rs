@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tidegate_model::Timestamp;
 use tidegate_model::argo::ApplicationSource;
+use tidegate_web::Clock;
 
 use crate::charts::ChartRepository;
 use crate::fetching::WebFile;
@@ -13,7 +14,7 @@ use crate::origin::{self, Origin};
 use crate::remote::{self, Network};
 use crate::repository::Repository;
 use crate::signing::{Keyring, Wanted};
-use crate::{Address, Credentials, RemoteLimits, SourceError};
+use crate::{Address, Credentials, Listener, RemoteLimits, SourceError};
 
 /// How repositories over the network are reached.
 #[derive(Clone, Debug)]
@@ -28,13 +29,18 @@ pub struct Reach {
     pub ssh: PathBuf,
     /// Whether servers may have link-local addresses, where clouds keep services for their machines.
     pub link_local: bool,
+    /// By which passwords end that are good for a while.
+    pub clock: Clock,
+    /// Who is told what they were asked.
+    pub listener: Listener,
 }
 
 impl Reach {
     /// With mirrors in a folder, and nothing else said.
     pub fn new(mirrors: PathBuf) -> Self {
-        let (credentials, limits) = (Credentials::default(), RemoteLimits::default());
-        Self { mirrors, credentials, limits, ssh: PathBuf::from("ssh"), link_local: false }
+        let (credentials, limits, clock, listener) = Default::default();
+        let (ssh, link_local) = (PathBuf::from("ssh"), false);
+        Self { mirrors, credentials, limits, ssh, link_local, clock, listener }
     }
 }
 
@@ -94,13 +100,24 @@ pub struct Repositories {
 impl Repositories {
     /// Those on this machine, and those that are reached over the network.
     pub fn new(reach: Reach) -> Self {
-        let Reach { mirrors, credentials, limits, ssh, link_local } = reach;
+        let Reach { mirrors, credentials, limits, ssh, link_local, clock, listener } = reach;
         // A process that was killed may have left keys, and what it was fetching.
         remote::ssh::sweep(&mirrors);
         remote::sweep_begun(&mirrors);
         let credentials = RwLock::new(Arc::new(credentials));
-        let (attempts, trust) = Default::default();
-        let network = Network { mirrors, credentials, limits, ssh, link_local, attempts, trust };
+        let (attempts, trust, tokens) = Default::default();
+        let network = Network {
+            mirrors,
+            credentials,
+            limits,
+            ssh,
+            link_local,
+            attempts,
+            trust,
+            tokens,
+            clock,
+            listener,
+        };
         Self { network: Some(Arc::new(network)), ..Self::default() }
     }
 
@@ -268,6 +285,7 @@ impl Repositories {
         if let Some(network) = &self.network {
             let mut known = network.credentials.write().unwrap_or_else(PoisonError::into_inner);
             if **known != credentials {
+                network.keep_tokens_of(&known.unchanged(&credentials));
                 *known = Arc::new(credentials);
             }
         }

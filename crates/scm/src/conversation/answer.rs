@@ -44,7 +44,8 @@ impl Conversation<'_> {
         let said = self.words(answer).await.map(|words| format!(" ({words})")).unwrap_or_default();
         let hint = self.hint(status, asks);
         let problem = self.wrong(format!("answered {status} to {asked}{said}{hint}"));
-        Err(Problem { status: Some(status), ..problem })
+        let is_stale = status == StatusCode::UNAUTHORIZED && self.give_up();
+        Err(Problem { status: Some(status), is_stale, ..problem })
     }
 
     fn hint(&self, status: StatusCode, asks: bool) -> String {

@@ -6,6 +6,7 @@ use tidegate_model::argo::{PullRequestGithub, ScmGithub, SecretKey};
 
 use super::{Account, End, Host, Protocol, Pull, Repository, Requests, Tip, has_all};
 use crate::address::{encoded, inside, part};
+use crate::apps::App;
 use crate::conversation::Conversation;
 use crate::problem::Problem;
 use crate::proof::{Proof, Scheme};
@@ -55,7 +56,8 @@ impl From<Branch> for Tip {
 
 impl<'a> Github<'a> {
     pub fn new(asking: Asking<'a>, generator: &ScmGithub, protocol: Protocol) -> Result<Self, Problem> {
-        let talk = talk(asking, &generator.api, generator.token_ref.as_ref(), &generator.app_secret_name)?;
+        let (token, app) = (generator.token_ref.as_ref(), &generator.app_secret_name);
+        let talk = talk(asking, &generator.api, token, (app, &generator.organization))?;
         let (organization, without_archived) =
             (generator.organization.clone(), generator.exclude_archived_repos);
         Ok(Self { talk, organization, protocol, without_archived })
@@ -66,21 +68,26 @@ impl<'a> Github<'a> {
     }
 }
 
-/// An Enterprise server has its API below a path of its own, which people leave out.
+/// An Enterprise server has its API below a path of its own, which people leave out. `owner` is whose repositories these are.
 fn talk<'a>(
     asking: Asking<'a>,
     api: &str,
     token: Option<&SecretKey>,
-    app: &str,
+    (app, owner): (&str, &str),
 ) -> Result<Conversation<'a>, Problem> {
-    if !app.is_empty() {
-        return Err(Problem::new("appSecretName: a GitHub App is not supported yet; give it a tokenRef"));
-    }
-    let base = asking.api(api, PUBLIC)?;
+    // An App goes before a token, as Argo CD has it.
+    let app = if app.is_empty() { None } else { Some(App::of(asking, app)?) };
+    let base = match &app {
+        Some(app) => app.base(asking, api, PUBLIC)?,
+        None => asking.api(api, PUBLIC)?,
+    };
     let host = base.uri().host().unwrap_or_default().to_owned();
     let is_api = host.starts_with("api.") || host.contains(".api.");
     let base = if is_api { base } else { base.ending("/api/v3") };
-    let proof = Proof::maybe(asking, token, &Scheme::Bearer)?;
+    let proof = match app {
+        Some(app) => Some(app.proof(asking, &base, owner)?),
+        None => Proof::maybe(asking, token, &Scheme::Bearer)?,
+    };
     Conversation::new(asking.web, "GitHub", base, proof, &Trusted::System)
 }
 
@@ -134,7 +141,8 @@ pub(crate) struct GithubRequests<'a> {
 
 impl<'a> GithubRequests<'a> {
     pub fn new(asking: Asking<'a>, generator: &PullRequestGithub) -> Result<Self, Problem> {
-        let talk = talk(asking, &generator.api, generator.token_ref.as_ref(), &generator.app_secret_name)?;
+        let (token, app) = (generator.token_ref.as_ref(), &generator.app_secret_name);
+        let talk = talk(asking, &generator.api, token, (app, &generator.owner))?;
         let path = format!("{}/pulls", path(&generator.owner, &generator.repo)?);
         Ok(Self { talk, path, labels: generator.labels.clone() })
     }

@@ -168,13 +168,12 @@ fn a_repository_that_is_not_there_is_missing_and_an_organization_is_an_error() {
 #[test]
 fn what_is_not_supported_names_itself() {
     let web = Web::default();
-    let app = json!({"organization": "o", "appSecretName": "app"});
+    let github = json!({"organization": "o"});
     for (generator, expected) in [
-        (json!({"github": app}), "appSecretName: a GitHub App is not supported yet"),
         (json!({"awsCodeCommit": {"region": "eu-west-1"}}), "awsCodeCommit cannot be asked yet"),
         (json!({}), "it names no server; give it one of github, gitlab"),
         (
-            json!({"github": app, "gitlab": {"group": "g"}}),
+            json!({"github": github, "gitlab": {"group": "g"}}),
             "it names several servers, github, gitlab; leave one",
         ),
         (

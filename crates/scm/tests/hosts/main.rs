@@ -8,6 +8,7 @@
     reason = "tests stop at the first surprise"
 )]
 
+mod apps;
 mod azure;
 mod bitbucket;
 mod bitbucket_server;
@@ -41,6 +42,10 @@ impl Secrets for Known {
             "empty" => Ok(Token::default()),
             _ => Err(format!("Secret {name} has no key {key}")),
         }
+    }
+
+    fn app_secret(&self, name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String> {
+        apps::secret(name, keys)
     }
 
     fn config_map(&self, name: &str, key: &str) -> Result<String, String> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_generate::{Branch, PullRequest, Reply, Unanswered};
+use tidegate_model::Object;
 use tidegate_model::argo::{PluginGenerator, PullRequestGenerator, ScmGenerator};
 use tidegate_scm::{Asking, Plugin, Policy, Secrets, Token, Web};
 
@@ -18,6 +19,8 @@ const ARGOCD_SECRET: &str = "argocd-secret";
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// By which a Secret says that generators may use it.
 const MAY_BE_USED: (&str, &str) = ("argocd.argoproj.io/secret-type", "scm-creds");
+/// By which a Secret says that it has credentials of many repositories, as those of GitHub Apps do.
+const OF_REPOSITORIES: &str = "repo-creds";
 
 /// Whom generators may ask over HTTP, and with what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,19 +148,35 @@ impl With<'_> {
     }
 }
 
+impl With<'_> {
+    /// Refuses a Secret that does not say that generators may use it, where that has to be said.
+    fn check_label(&self, name: &str, accepted: &[&str]) -> Result<(), String> {
+        if !self.providers.only_labelled {
+            return Ok(());
+        }
+        let (label, value) = MAY_BE_USED;
+        let secret = self.objects.find("Secret", self.namespace, name)?;
+        let is_accepted = |secret: &Object| secret.label(label).is_some_and(|one| accepted.contains(&one));
+        match secret {
+            Some(secret) if !is_accepted(&secret) => Err(format!(
+                "Secret {}/{name} may not be used by generators; label it {label}: {value}",
+                self.namespace
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Secrets for With<'_> {
     fn secret(&self, name: &str, key: &str) -> Result<Token, String> {
-        if self.providers.only_labelled {
-            let (label, value) = MAY_BE_USED;
-            let secret = self.objects.find("Secret", self.namespace, name)?;
-            if secret.is_some_and(|secret| secret.label(label) != Some(value)) {
-                return Err(format!(
-                    "Secret {}/{name} may not be used by generators; label it {label}: {value}",
-                    self.namespace
-                ));
-            }
-        }
+        self.check_label(name, &[MAY_BE_USED.1])?;
         self.objects.secret_value(self.namespace, name, key).map(Token::new)
+    }
+
+    fn app_secret(&self, name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String> {
+        self.check_label(name, &[MAY_BE_USED.1, OF_REPOSITORIES])?;
+        let found = self.objects.secret_values(self.namespace, name, keys)?;
+        Ok(found.into_iter().map(|(key, value)| (key, Token::new(value))).collect())
     }
 
     fn config_map(&self, name: &str, key: &str) -> Result<String, String> {

@@ -1,5 +1,6 @@
 //! Secrets, ConfigMaps and other objects that generators name: of files, where there are any, or else of a cluster.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
@@ -44,19 +45,39 @@ impl Objects<'_> {
 
     /// A value of a Secret. The error shows nothing of it.
     pub fn secret_value(&self, namespace: &str, name: &str, key: &str) -> Result<String, String> {
+        let mut found = self.secret_values(namespace, name, &[key])?;
+        found.remove(key).ok_or_else(|| format!("there is no key {key} in Secret {namespace}/{name}"))
+    }
+
+    /// Those of the keys of a Secret that are there. The error shows nothing of it.
+    pub fn secret_values(
+        &self,
+        namespace: &str,
+        name: &str,
+        keys: &[&str],
+    ) -> Result<BTreeMap<String, String>, String> {
         let secret = self.find("Secret", namespace, name)?;
         let secret = secret.ok_or_else(|| format!("there is no Secret {namespace}/{name}"))?;
-        let text = |section: &str| {
-            secret.as_value().get(section).and_then(|section| section.get(key)).and_then(Value::as_str)
-        };
-        if let Some(text) = text("stringData") {
-            return Ok(text.to_owned());
+        let mut found = BTreeMap::new();
+        for key in keys {
+            let text = |section: &str| {
+                secret.as_value().get(section).and_then(|section| section.get(key)).and_then(Value::as_str)
+            };
+            let value = match (text("stringData"), text("data")) {
+                (Some(text), _) => text.to_owned(),
+                (None, Some(encoded)) => {
+                    let compact: String = encoded.split_ascii_whitespace().collect();
+                    let decoded =
+                        STANDARD.decode(compact).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+                    decoded.ok_or_else(|| {
+                        format!("key {key} of Secret {namespace}/{name} is not text in base64")
+                    })?
+                }
+                (None, None) => continue,
+            };
+            found.insert((*key).to_owned(), value);
         }
-        let encoded =
-            text("data").ok_or_else(|| format!("there is no key {key} in Secret {namespace}/{name}"))?;
-        let compact: String = encoded.split_ascii_whitespace().collect();
-        let decoded = STANDARD.decode(compact).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        decoded.ok_or_else(|| format!("key {key} of Secret {namespace}/{name} is not text in base64"))
+        Ok(found)
     }
 
     fn cluster(&self) -> Result<&dyn Cluster, String> {

@@ -118,11 +118,13 @@ impl ChartRepository {
 
     fn list(&self, known: Option<Listing>) -> Seen {
         let access = self.access()?;
-        let attempt = self.network.attempts.begin(self.network.limits.look);
+        let begin = || self.network.attempts.begin(self.network.limits.look);
         if let Place::Registry(site) = self.address.place() {
-            let registry = Registry { site, access: &access, network: &self.network, attempt: &attempt };
-            let found =
-                registry.versions().map_err(|problem| self.wrong("its tags cannot be listed", problem))?;
+            let versions = |access: &Access| {
+                Registry { site, access, network: &self.network, attempt: &begin() }.versions()
+            };
+            let found = self.network.asking(&access, versions);
+            let found = found.map_err(|problem| self.wrong("its tags cannot be listed", problem))?;
             let releases = found.into_iter().map(|version| index::Release { version, ..Default::default() });
             let entries = [(String::new(), releases.collect())].into();
             return Ok(Listing { index: Arc::new(Index { entries }), etag: None });
@@ -132,8 +134,10 @@ impl ChartRepository {
         let etag = known.as_ref().and_then(|known| known.etag.clone());
         headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag)));
         let limit = self.network.limits.names_bytes;
-        let fetched = Link::to(&url, &access, &self.network, attempt, limit)
-            .and_then(|link| link.fetch(&url, &headers, &[StatusCode::NOT_MODIFIED]));
+        let fetched = self.network.asking(&access, |access| {
+            let link = Link::to(&url, access, &self.network, begin(), limit)?;
+            link.fetch(&url, &headers, &[StatusCode::NOT_MODIFIED])
+        });
         let wrong = |problem| self.wrong("its index.yaml cannot be read", problem);
         let Fetched { status, headers, content } = fetched.map_err(wrong)?;
         match known {
@@ -263,10 +267,12 @@ impl ChartRepository {
         let tried = format!("chart {} {version} cannot be fetched", self.called(source));
         let wrong = |problem| self.wrong(&tried, problem);
         let access = self.access()?;
-        let attempt = self.network.attempts.begin(self.network.limits.fetch);
+        let begin = || self.network.attempts.begin(self.network.limits.fetch);
         if let Place::Registry(site) = self.address.place() {
-            let registry = Registry { site, access: &access, network: &self.network, attempt: &attempt };
-            return registry.archive(version).map_err(wrong);
+            let archive = |access: &Access| {
+                Registry { site, access, network: &self.network, attempt: &begin() }.archive(version)
+            };
+            return self.network.asking(&access, archive).map_err(wrong);
         }
         let mut listing = self.listing()?;
         if listing.index.release(&source.chart, version).is_none() {
@@ -296,8 +302,10 @@ impl ChartRepository {
         if !is_safe && !is_as_the_index {
             return Err(wrong(Problem::new("the index names a place that is not asked by https")));
         }
-        let fetched = Link::to(meant, &access, &self.network, attempt, PACKED_MAX)
-            .and_then(|link| link.fetch(&url, &HeaderMap::new(), &[]));
+        let fetched = self.network.asking(&access, |access| {
+            let link = Link::to(meant, access, &self.network, begin(), PACKED_MAX)?;
+            link.fetch(&url, &HeaderMap::new(), &[])
+        });
         let content = fetched.map_err(wrong)?.content;
         if let Some(digest) = release.digest.as_ref().filter(|digest| !digest.is_empty()) {
             check_digest(&content, digest).map_err(wrong)?;

@@ -1,18 +1,22 @@
 //! What is known of how repositories may be reached: the repository Secrets of Argo CD, its known hosts and its certificates.
 //!
-//! [`Credentials`] finds what is meant for a repository; it is plain data. `load` reads it from files of manifests.
+//! [`Credentials`] finds what is meant for a repository; it is plain data. `load` reads it from files of manifests. Who gives a
+//! password for a while, where a Secret has none that lasts, is an `issuer`; `remote` asks it.
 
+mod issuer;
 mod load;
 mod secret;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::Uri;
 
 use crate::address::{Place, Site};
 use crate::hidden::Hidden;
 use crate::{Address, SourceError};
+pub(crate) use issuer::{GoogleAccount, Issuer, IssuerKind};
 pub use load::CredentialsError;
 use secret::{Secret, SecretKind};
 
@@ -50,6 +54,10 @@ pub(crate) struct Access {
     pub proxy: Hidden,
     pub no_proxy: String,
     pub certificates: Option<String>,
+    /// Who gives the password, where none is written down.
+    pub issuer: Option<Issuer>,
+    /// The same as the certificates, for the host of the issuer.
+    pub issuer_certificates: Option<String>,
     pub known_hosts: String,
     /// Addresses of this machine are not asked.
     pub bars_loopback: bool,
@@ -63,6 +71,16 @@ impl Access {
         }
         let password = self.password.text()?;
         Some(format!("Basic {}", STANDARD.encode(format!("{}:{password}", self.username))))
+    }
+
+    /// The same, with a token of its issuer as password.
+    pub fn with_token(&self, issuer: &Issuer, token: &str) -> Self {
+        Self {
+            secret: Some(issuer.secret.clone()),
+            username: issuer.kind.username().to_owned(),
+            password: Hidden(token.to_owned()),
+            ..self.clone()
+        }
     }
 
     /// A text without what is secret of it: a server may repeat what it was sent.
@@ -115,7 +133,16 @@ impl Credentials {
         if access.username.is_empty() {
             access.username = user(site);
         }
+        let asked = access.issuer.as_ref().and_then(|issuer| issuer.kind.address().parse::<Uri>().ok());
+        let asked = asked.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase);
+        access.issuer_certificates = asked.and_then(|host| self.certificates.get(&host).cloned());
         Ok(access)
+    }
+
+    /// The Secrets that others have in the same words.
+    pub(crate) fn unchanged(&self, others: &Self) -> BTreeSet<String> {
+        let same = self.secrets.iter().filter(|one| others.secrets.contains(one));
+        same.map(|one| one.name.clone()).collect()
     }
 }
 

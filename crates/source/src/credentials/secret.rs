@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Access;
+use tidegate_web::GithubAppFields;
+
+use super::{Access, Issuer, IssuerKind};
 use crate::Address;
 use crate::address::{Place, Site};
 use crate::hidden::Hidden;
@@ -11,12 +13,7 @@ use crate::hidden::Hidden;
 const IDLE: [&str; 6] =
     ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
 /// Fields that need what is not there, and what that is.
-const UNSUPPORTED: [(&str, &str); 8] = [
-    ("githubAppID", "a GitHub App"),
-    ("githubAppInstallationID", "a GitHub App"),
-    ("githubAppPrivateKey", "a GitHub App"),
-    ("githubAppEnterpriseBaseUrl", "a GitHub App"),
-    ("gcpServiceAccountKey", "an account of Google Cloud"),
+const UNSUPPORTED: [(&str, &str); 3] = [
     ("useAzureWorkloadIdentity", "an identity of Azure"),
     ("azureServicePrincipalClientId", "an identity of Azure"),
     ("enableLfs", "Git LFS"),
@@ -105,7 +102,16 @@ impl Secret {
 
     /// Whether it says who asks, or how that is proved.
     pub fn has_credentials(&self) -> bool {
-        let fields = ["username", "password", "bearerToken", "sshPrivateKey", "tlsClientCertData"];
+        let fields = [
+            "username",
+            "password",
+            "bearerToken",
+            "sshPrivateKey",
+            "tlsClientCertData",
+            "githubAppID",
+            "githubAppPrivateKey",
+            "gcpServiceAccountKey",
+        ];
         fields
             .iter()
             .chain(UNSUPPORTED.iter().map(|(field, _)| field))
@@ -129,6 +135,9 @@ impl Secret {
                 *place = self.hidden(field);
             }
         }
+        if let Some(kind) = self.issuer(place)? {
+            access.issuer = Some(Issuer { secret: self.name.clone(), kind });
+        }
         if let Some(no_proxy) = self.text("noProxy") {
             no_proxy.clone_into(&mut access.no_proxy);
         }
@@ -142,6 +151,39 @@ impl Secret {
             _ => return Err("has only one of tlsClientCertData and tlsClientCertKey".to_owned()),
         }
         Ok(())
+    }
+
+    /// Who gives a password for a while. What lasts goes before it, as Argo CD has it: then nobody is asked.
+    fn issuer(&self, place: &Place) -> Result<Option<IssuerKind>, String> {
+        let has = |fields: &[&str]| fields.iter().any(|field| self.text(field).is_some());
+        if has(&["password", "bearerToken", "sshPrivateKey"]) {
+            return Ok(None);
+        }
+        let is_app = has(&["githubAppID", "githubAppInstallationID", "githubAppPrivateKey"]);
+        let what = match (is_app, has(&["gcpServiceAccountKey"])) {
+            (true, _) => "a GitHub App",
+            (false, true) => "an account of Google Cloud",
+            (false, false) => return Ok(None),
+        };
+        let text = |field: &str| self.text(field).unwrap_or_default();
+        match place {
+            Place::Http(site) | Place::Charts(site) | Place::Registry(site) if is_app => {
+                let fields = GithubAppFields {
+                    id: text("githubAppID"),
+                    installation: text("githubAppInstallationID"),
+                    key: text("githubAppPrivateKey"),
+                    base: text("githubAppEnterpriseBaseUrl"),
+                };
+                IssuerKind::github(fields, site).map(Some)
+            }
+            Place::Http(_) => IssuerKind::google(text("gcpServiceAccountKey")).map(Some),
+            Place::Charts(_) | Place::Registry(_) => {
+                Err(format!("has {what}, which is for Git repositories alone"))
+            }
+            _ => Err(format!(
+                "has {what}, which is for https:// alone; name the repository so, or give sshPrivateKey"
+            )),
+        }
     }
 
     fn check(&self, place: &Place) -> Result<(), String> {
@@ -175,6 +217,11 @@ impl Secret {
             "tlsClientCertKey",
             "proxy",
             "noProxy",
+            "githubAppID",
+            "githubAppInstallationID",
+            "githubAppPrivateKey",
+            "githubAppEnterpriseBaseUrl",
+            "gcpServiceAccountKey",
             "enableOCI",
             "insecureOCIForceHttp",
         ];

@@ -13,6 +13,7 @@
 
 mod attempt;
 mod http;
+mod issued;
 mod mirror;
 pub(crate) mod ssh;
 mod talk;
@@ -25,12 +26,13 @@ use std::time::Duration;
 
 use gix::ObjectId;
 use gix::objs::Kind;
-use tidegate_web::Barred;
+use tidegate_web::{Barred, Clock};
 
 use crate::credentials::{Access, Credentials};
-use crate::{Address, Refs, SourceError};
+use crate::{Address, Listener, Refs, RequestKind, SourceError};
 pub(crate) use attempt::{Attempt, Attempts, Over};
 pub(crate) use http::{Fetched, Link};
+pub(crate) use issued::Tokens;
 use mirror::Mirror;
 pub(crate) use mirror::{sweep, sweep_begun};
 pub(crate) use turn::Turn;
@@ -88,11 +90,13 @@ pub(crate) struct Problem {
     hint: &'static str,
     /// What we have may be the cause as well as what the server sends.
     here: bool,
+    /// A server does not accept what was shown to it.
+    is_refused: bool,
 }
 
 impl Problem {
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: "", here: false }
+        Self { what: what.into(), hint: "", here: false, is_refused: false }
     }
 
     /// What to do about it.
@@ -131,6 +135,10 @@ pub(crate) struct Network {
     pub link_local: bool,
     pub attempts: Attempts,
     pub trust: tidegate_web::Trust,
+    /// Passwords that are good for a while.
+    pub tokens: Tokens,
+    pub clock: Clock,
+    pub listener: Listener,
 }
 
 impl Network {
@@ -186,9 +194,13 @@ impl Remote {
     pub fn look(&self) -> Result<Refs, SourceError> {
         let (refs, _) = self.looks.take(|| {
             let access = self.access()?;
-            let attempt = self.network.attempts.begin(self.network.limits.look);
-            talk::list(&self.address, &access, &self.network, &attempt)
-                .map_err(|problem| self.wrong("its branches and tags cannot be listed", problem))
+            let list = |access: &Access| {
+                let attempt = self.network.attempts.begin(self.network.limits.look);
+                talk::list(&self.address, access, &self.network, &attempt)
+            };
+            let asked = (&self.address, RequestKind::Names);
+            let listed = self.network.listener.tell(asked, || self.network.asking(&access, list));
+            listed.map_err(|problem| self.wrong("its branches and tags cannot be listed", problem))
         });
         refs
     }
@@ -208,18 +220,24 @@ impl Remote {
             return Ok(());
         }
         let tried = format!("commit {commit} cannot be fetched");
-        let access = self.access()?;
-        let attempt = self.network.attempts.begin(self.network.limits.fetch);
-        let fetch = |git: &gix::Repository, known: &[ObjectId]| {
-            talk::fetch(
-                (&self.address, &access),
-                &self.network,
-                &attempt,
-                (git, known),
-                (commit, Kind::Commit),
-            )
-        };
+        let fetch = self.fetching((commit, Kind::Commit))?;
         self.mirror.add(commit, fetch).map_err(|problem| self.wrong(&tried, problem))
+    }
+
+    /// Fetches a commit or a tag into a repository that has some commits already.
+    fn fetching(
+        &self,
+        wanted: (ObjectId, Kind),
+    ) -> Result<impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>, SourceError> {
+        let access = self.access()?;
+        Ok(move |git: &gix::Repository, known: &[ObjectId]| {
+            let fetch = |access: &Access| {
+                let attempt = self.network.attempts.begin(self.network.limits.fetch);
+                talk::fetch((&self.address, access), &self.network, &attempt, (git, known), wanted)
+            };
+            let asked = (&self.address, RequestKind::Objects);
+            self.network.listener.tell(asked, || self.network.asking(&access, fetch))
+        })
     }
 
     /// The only commit that was fetched and begins so.
@@ -257,13 +275,7 @@ impl Remote {
         using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
         if !self.with_commit(commit, |git| Ok(git.has_object(tag)))? {
-            let access = self.access()?;
-            let attempt = self.network.attempts.begin(self.network.limits.fetch);
-            let fetch = |git: &gix::Repository, known: &[ObjectId]| {
-                let into = (git, known);
-                talk::fetch((&self.address, &access), &self.network, &attempt, into, (tag, Kind::Tag))
-            };
-            let fetched = self.mirror.add_beside(fetch);
+            let fetched = self.mirror.add_beside(self.fetching((tag, Kind::Tag))?);
             fetched.map_err(|problem| self.wrong(&format!("tag {tag} cannot be fetched"), problem))?;
         }
         self.mirror.read(using)

@@ -2,12 +2,20 @@
 
 use std::thread;
 
+use tidegate_source::SourceError;
 use tidegate_testkit::git::{Asked, GitServer, Manners};
 
 use super::bench::{Bench, MAP, SHORT, limits};
 
 fn hangs(asked: Asked) -> Manners {
     Manners { hang: Some(asked), ..Manners::default() }
+}
+
+/// What comes in the end: a machine that has much to do is slower than the limit now and then.
+fn at_last<T>(ask: impl Fn() -> Result<T, SourceError>) -> T {
+    let is_late = |error: &SourceError| error.to_string().contains("did not answer within 0.3 s");
+    let mut asked = (0..1000).map(|_| ask()).skip_while(|answer| answer.as_ref().is_err_and(is_late));
+    asked.next().unwrap().unwrap()
 }
 
 #[test]
@@ -17,12 +25,12 @@ fn a_server_that_does_not_answer() {
     let error = bench.open().look().unwrap_err().to_string();
     assert!(error.contains("did not answer within 0.3 s") && error.contains(&bench.url()), "{error}");
     bench.server.behave(Manners::default());
-    let commit = bench.open().look().and_then(|_| bench.open().resolve("main")).unwrap();
+    let commit = at_last(|| bench.open().look().and_then(|_| bench.open().resolve("main")));
     bench.server.behave(hangs(Asked::Objects));
     let error = bench.read(&commit).unwrap_err().to_string();
     assert!(error.contains("did not answer") && error.contains(&commit), "{error}");
     bench.server.behave(Manners::default());
-    assert_eq!(bench.read(&commit).unwrap().len(), 1);
+    assert_eq!(at_last(|| bench.read(&commit)).len(), 1);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 mod bench;
 mod hostile;
+mod issued;
 mod mirror;
 mod proxied;
 mod reach;

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use tidegate_source::SourceError;
+use tidegate_testkit::git::GitServer;
 
 use super::bench::{Bench, credentials, read};
+use super::issued::key;
 
 const URL: &str = "http://git.example.invalid/repo";
 /// `me:hunter2`.
@@ -99,4 +101,36 @@ fn a_proxy_is_gone_through_with_its_credentials_except_to_hosts_that_need_none()
     assert!(!proxy.asked().is_empty());
     let error = with("me:hunter3", &[]).unwrap_err().to_string();
     assert!(error.contains("proxy") && !error.contains("hunter"), "{error}");
+}
+
+/// Who gives tokens is asked the same way as the repository.
+#[test]
+fn a_token_is_asked_for_through_the_proxy_except_where_that_needs_none() {
+    let Some(bench) = Bench::with(GitServer::start_tls, |_| {}) else { return };
+    let url = bench.url();
+    let proxy = Proxy::start(url.trim_start_matches("https://").trim_end_matches("/repo"));
+    let through = format!("http://me:hunter2@{}", proxy.address);
+    for (host, expected) in [("other.example.invalid", 1), ("api.example.invalid", 0)] {
+        let fields = [
+            ("url", URL),
+            ("proxy", through.as_str()),
+            ("noProxy", host),
+            ("insecure", "true"),
+            ("githubAppID", "17"),
+            ("githubAppInstallationID", "7"),
+            ("githubAppPrivateKey", &key(0).pkcs1),
+            ("githubAppEnterpriseBaseUrl", "https://api.example.invalid"),
+        ];
+        bench.repositories.set_credentials(credentials("repository", &fields));
+        let error = files(&bench).unwrap_err().to_string();
+        assert!(error.contains("has no token: GitHub at https://api.example.invalid"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+        let lines = vec!["CONNECT api.example.invalid:443 HTTP/1.1".to_owned(); expected];
+        assert_eq!(proxy.asked(), lines, "{host}");
+        assert_eq!(
+            bench.server.requests().len(),
+            expected,
+            "behind the proxy is a server, which is no GitHub"
+        );
+    }
 }

@@ -368,14 +368,19 @@ fn secrets_of_generators_are_those_of_the_namespace_of_their_set() {
     let all = [
         secret("{name: plain}"),
         secret("{name: labelled, namespace: argocd, labels: {argocd.argoproj.io/secret-type: scm-creds}}"),
+        secret("{name: app, namespace: argocd, labels: {argocd.argoproj.io/secret-type: repo-creds}}"),
         secret("{name: other, namespace: team}"),
     ];
     fs::write(folder.path().join("secrets.yaml"), all.concat()).unwrap();
     let files = RepositoryFiles::new(folder.path());
     let (web, mut providers) = <(Web, Providers)>::default();
+    let objects = || Objects { files: Some(&files), cluster: None, home: "argocd" };
     let ask = |providers: &Providers, name: &str, key: &str| {
-        let objects = Objects { files: Some(&files), cluster: None, home: "argocd" };
-        With { web: &web, providers, objects, namespace: "argocd", set: "all" }.secret(name, key)
+        With { web: &web, providers, objects: objects(), namespace: "argocd", set: "all" }.secret(name, key)
+    };
+    let app = |providers: &Providers, name: &str, keys: &[&str]| {
+        With { web: &web, providers, objects: objects(), namespace: "argocd", set: "all" }
+            .app_secret(name, keys)
     };
     assert_eq!(ask(&providers, "plain", "a"), Ok(Token::new("hunter2")));
     for (name, key, expected) in [
@@ -385,8 +390,21 @@ fn secrets_of_generators_are_those_of_the_namespace_of_their_set() {
     ] {
         assert_eq!(ask(&providers, name, key), Err(expected.to_owned()));
     }
+    // Of an App not all fields need to be there.
+    let found = BTreeMap::from([("a".to_owned(), Token::new("hunter2"))]);
+    assert_eq!(app(&providers, "plain", &["a", "none"]), Ok(found.clone()));
+    for (name, expected) in [
+        ("other", "there is no Secret argocd/other"),
+        ("plain", "key b of Secret argocd/plain is not text in base64"),
+    ] {
+        assert_eq!(app(&providers, name, &["a", "b"]), Err(expected.to_owned()));
+    }
     providers.only_labelled = true;
     assert_eq!(ask(&providers, "labelled", "a"), Ok(Token::new("hunter2")));
-    let error = ask(&providers, "plain", "a").unwrap_err();
-    assert!(error.contains("may not be used by generators; label it"), "{error}");
+    for error in [ask(&providers, "plain", "a"), ask(&providers, "app", "a")] {
+        assert!(error.unwrap_err().contains("may not be used by generators; label it"));
+    }
+    // Apps are credentials of repositories.
+    assert_eq!(app(&providers, "app", &["a"]), Ok(found));
+    assert!(app(&providers, "plain", &["a"]).unwrap_err().contains("may not be used by generators"));
 }

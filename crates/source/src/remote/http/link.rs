@@ -133,7 +133,7 @@ impl Link {
     }
 
     /// Sends one request. The answer is what the server says, whatever that is.
-    fn send(
+    pub(super) fn send(
         &self,
         method: Method,
         to: &Uri,
@@ -238,8 +238,8 @@ impl Link {
         let asks = answer.headers().contains_key(WWW_AUTHENTICATE);
         Err(match (status, given) {
             (StatusCode::UNAUTHORIZED, Some(secret)) => {
-                Problem::new(format!("{said}: it does not accept the credentials of Secret {secret}"))
-                    .hint("check its username, password or bearerToken")
+                let refused = Problem::new(format!("{said}: it does not accept the credentials of Secret {secret}"));
+                Problem { is_refused: true, ..refused.hint("check its username, password or bearerToken") }
             }
             (StatusCode::UNAUTHORIZED, None) => Problem::new(format!("{said}: it asks for credentials"))
                 .hint("give a Secret labelled argocd.argoproj.io/secret-type: repository or repo-creds with them"),

@@ -1,0 +1,160 @@
+//! GitHub Apps, as Secrets have them: <https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app>.
+//!
+//! An App proves who it is by a token that it signs itself, and is given another one for an installation, with which
+//! repositories are read.
+
+use std::fmt;
+
+use http::Uri;
+use serde_json::{Value, json};
+
+use crate::is_this_machine;
+use crate::signing::{RsaKey, SigningError};
+
+/// Where the API is, but for servers of one's own.
+const PUBLIC: &str = "https://api.github.com";
+/// What an App signs is from so long ago, in seconds: the clock of the server may be behind.
+const BACK: u64 = 60;
+/// And is good for so long, in seconds; GitHub takes ten minutes at most.
+const GOOD_FOR: u64 = 10 * 60;
+/// Longer tokens are none.
+const TOKEN_MAX: usize = 4 << 10;
+
+/// A GitHub App, and where it is asked for tokens. Its debug form shows nothing of its key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GithubApp {
+    id: u64,
+    installation: Option<u64>,
+    key: String,
+    base: Option<String>,
+}
+
+/// The fields of a Secret that has a GitHub App, by the names that Argo CD gives them; empty where one is not there.
+#[derive(Clone, Copy, Default)]
+pub struct GithubAppFields<'a> {
+    /// `githubAppID`.
+    pub id: &'a str,
+    /// `githubAppInstallationID`.
+    pub installation: &'a str,
+    /// `githubAppPrivateKey`.
+    pub key: &'a str,
+    /// `githubAppEnterpriseBaseUrl`.
+    pub base: &'a str,
+}
+
+impl fmt::Debug for GithubApp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GithubApp").field("id", &self.id).field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+impl GithubApp {
+    /// Reads the fields of a Secret.
+    ///
+    /// # Errors
+    ///
+    /// One of them is missing or means nothing; in words that go on after the name of the Secret and show no value.
+    pub fn new(fields: GithubAppFields<'_>) -> Result<Self, String> {
+        let number = |name: &str, text: &str| match text.trim().parse::<u64>() {
+            Ok(id) if id > 0 => Ok(id),
+            _ => Err(format!("has a {name} that is no number")),
+        };
+        if fields.key.trim().is_empty() {
+            return Err("has no githubAppPrivateKey; a GitHub App needs githubAppID and that".to_owned());
+        }
+        if fields.id.trim().is_empty() {
+            return Err("has no githubAppID; a GitHub App needs that and githubAppPrivateKey".to_owned());
+        }
+        let id = number("githubAppID", fields.id)?;
+        let installation = Some(fields.installation).filter(|text| !text.trim().is_empty());
+        let installation = installation.map(|text| number("githubAppInstallationID", text)).transpose()?;
+        RsaKey::from_pem(fields.key).map_err(|_| {
+            "has a githubAppPrivateKey that is no private RSA key in PEM; give it as GitHub has made it"
+                .to_owned()
+        })?;
+        let base = match fields.base.trim().trim_end_matches('/') {
+            "" => None,
+            base if is_told_in_secret(base) => Some(base.to_owned()),
+            _ => {
+                return Err(
+                    "has a githubAppEnterpriseBaseUrl that is no address such as https://git.example.com/api/v3"
+                        .to_owned(),
+                );
+            }
+        };
+        Ok(Self { id, installation, key: fields.key.to_owned(), base })
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Where its API is, without a slash at the end.
+    pub fn base(&self) -> &str {
+        self.named_base().unwrap_or(PUBLIC)
+    }
+
+    /// The same, where it is written down.
+    pub fn named_base(&self) -> Option<&str> {
+        self.base.as_deref()
+    }
+
+    /// Its installation, where that is written down.
+    pub fn installation(&self) -> Option<u64> {
+        self.installation
+    }
+
+    /// What proves to the server who asks, at a moment in seconds since 1970. It is as secret as the key until it ends.
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be signed with its key.
+    pub fn proof(&self, now: u64) -> Result<String, SigningError> {
+        let from = now.saturating_sub(BACK);
+        let claims = json!({"iat": from, "exp": from.saturating_add(GOOD_FOR), "iss": self.id.to_string()});
+        RsaKey::from_pem(&self.key)?.jwt(None, &claims)
+    }
+
+    /// What an installation is asked for a token with, by `POST`.
+    pub fn token_path(installation: u64) -> String {
+        format!("/app/installations/{installation}/access_tokens")
+    }
+
+    /// By what its installation at an owner of repositories is found: an organisation, or else a user. Nothing of a name that
+    /// no owner has.
+    pub fn installation_paths(owner: &str) -> Option<[String; 2]> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
+        let is_one = !owner.is_empty() && owner.chars().all(is_name) && !owner.starts_with('.');
+        is_one.then(|| ["orgs", "users"].map(|kind| format!("/{kind}/{owner}/installation")))
+    }
+
+    /// The number of the installation that a server tells of.
+    pub fn installation_of(answer: &Value) -> Option<u64> {
+        answer.get("id")?.as_u64()
+    }
+
+    /// The token in an answer, and when it ends, as it is written there.
+    pub fn token_of(answer: &Value) -> Option<(String, Option<String>)> {
+        let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some((text("token").filter(|token| is_token(token))?, text("expires_at")))
+    }
+}
+
+/// Whether a text may be a token: something that can be sent.
+pub fn is_token(text: &str) -> bool {
+    (1..=TOKEN_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic())
+}
+
+/// Whether something secret may be told at an address: nobody can read along on the way, or there is no way.
+pub fn is_told_in_secret(address: &str) -> bool {
+    let Ok(uri) = address.parse::<Uri>() else { return false };
+    let names_somebody = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+    let host = uri.host().unwrap_or_default();
+    let is_safe = match uri.scheme_str() {
+        Some("https") => !host.is_empty(),
+        Some("http") => is_this_machine(host),
+        _ => false,
+    };
+    is_safe && !names_somebody && uri.query().is_none() && !address.contains('#')
+}
