@@ -88,6 +88,8 @@ pub const FIELD_MANAGER: &str = "tidegate";
 /// Name under which it owns what it writes into the resources that it serves: their status, operation and finalizers. It is
 /// another one, so that an Application which is a manifest of another Application keeps them.
 pub const SERVICE_MANAGER: &str = "tidegate-serve";
+/// Name under which `tidegate app` owns what a person writes with it into such a resource, without asking a service.
+pub const COMMAND_MANAGER: &str = "tidegate-app";
 
 /// Keeps an Application until its objects are deleted, and an ApplicationSet until its Applications are (Argo CD).
 pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";

@@ -73,6 +73,8 @@ impl Application {
 /// What is to be deployed, from where, to where, and when: `spec` of an [`Application`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+// Argo CD cannot do without a project; in a file, `default` is meant.
+#[schemars(extend("required" = ["destination", "project"]))]
 pub struct ApplicationSpec {
     /// Name of its project; empty means `default`.
     #[serde(default)]

@@ -1,13 +1,29 @@
 //! The definitions of the custom resources (CRDs), made from the types that read them.
 
+use std::sync::LazyLock;
+
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{AppProject, Application, ApplicationSet};
 
+/// Where the schema of a definition is.
+const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
+/// The generators that have generators of their own.
+const NESTING: [&str; 2] = ["matrix", "merge"];
+const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
+
 /// Formats that Kubernetes knows; others are Rust's.
 const FORMATS: [&str; 3] = ["date-time", "int64", "int32"];
+
+static DEFINITIONS: LazyLock<Vec<Value>> = LazyLock::new(definitions);
+
+/// The schema of a kind, which is one of [`definitions`].
+pub(super) fn schema_of(kind: &str) -> &'static Value {
+    let is_of_kind = |one: &&Value| one.pointer("/spec/names/kind").is_some_and(|name| name == kind);
+    DEFINITIONS.iter().find(is_of_kind).and_then(|one| one.pointer(SCHEMA)).unwrap_or(&Value::Null)
+}
 
 /// The definitions of all custom resources that are known here, in the order of their names.
 pub fn definitions() -> Vec<Value> {
@@ -19,18 +35,16 @@ pub fn definitions() -> Vec<Value> {
         column("Revision", ".status.sync.revision", 10),
         column("Project", ".spec.project", 10),
     ];
-    let mut application =
-        definition::<Application>("Application", "applications", &["app", "apps"], &columns);
-    // Argo CD cannot do without; in a file, `default` is meant.
-    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/required";
-    if let Some(required) = application.pointer_mut(spec).and_then(Value::as_array_mut) {
-        required.push(json!("project"));
-    }
+    let application = definition::<Application>("Application", "applications", &["app", "apps"], &columns);
     let mut set =
         definition::<ApplicationSet>("ApplicationSet", "applicationsets", &["appset", "appsets"], &[]);
     // Its status is written by itself, as Argo CD does it; that of an application is not.
     if let Some(version) = set.pointer_mut("/spec/versions/0").and_then(Value::as_object_mut) {
         version.insert("subresources".to_owned(), json!({"status": {}}));
+    }
+    let generators = format!("{SCHEMA}/properties/spec/properties/generators/items");
+    if let Some(generator) = set.pointer_mut(&generators) {
+        nest(generator);
     }
     let project = definition::<AppProject>("AppProject", "appprojects", &["appproj", "appprojs"], &[]);
     vec![application, set, project]
@@ -66,6 +80,43 @@ fn definition<T: JsonSchema>(kind: &str, plural: &str, short: &[&str], columns: 
     })
 }
 
+/// A matrix and a merge hold generators with all that those of the set have, and these hold generators of which nothing is
+/// checked. What is described elsewhere is not described again: a server takes a definition of so many bytes only.
+fn nest(generator: &mut Value) {
+    let all = generator.pointer_mut("/properties").and_then(Value::as_object_mut);
+    for one in all.into_iter().flat_map(Map::values_mut) {
+        one.pointer_mut("/properties/template").into_iter().for_each(describe_nothing);
+    }
+    let mut inner = generator.clone();
+    describe_nothing(&mut inner);
+    for name in NESTING {
+        if let Some(deep) = inner.pointer_mut(&format!("/properties/{name}")) {
+            *deep = json!({OPEN: true});
+        }
+    }
+    for name in NESTING {
+        let place = format!("/properties/{name}/properties/generators/items");
+        if let Some(items) = generator.pointer_mut(&place) {
+            *items = inner.clone();
+        }
+    }
+}
+
+fn describe_nothing(schema: &mut Value) {
+    on_each(schema, &mut |fields| drop(fields.remove("description")));
+}
+
+/// Calls for a schema and for each that is inside of it.
+fn on_each(schema: &mut Value, change: &mut dyn FnMut(&mut Map<String, Value>)) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    change(fields);
+    let properties = fields.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(Map::values_mut).for_each(|inner| on_each(inner, change));
+    for name in ["items", "additionalProperties"] {
+        fields.get_mut(name).into_iter().for_each(|inner| on_each(inner, change));
+    }
+}
+
 /// The schema of a resource, structural as Kubernetes wants it.
 fn schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| settings.inline_subschemas = true);
@@ -79,9 +130,9 @@ fn schema<T: JsonSchema>() -> Value {
     if let Some(metadata) = schema.pointer_mut("/properties/metadata") {
         *metadata = json!({"type": "object"});
     }
-    // Those who serve a resource write it, and may be others.
+    // Those who serve a resource write it, and may be others, who know more words.
     if let Some(status) = schema.pointer_mut("/properties/status") {
-        require_nothing(status);
+        on_each(status, &mut |fields| drop(fields.remove("enum")));
     }
     for section in ["/properties/spec", "/properties/operation", "/properties/status"] {
         if let Some(section) = schema.pointer_mut(section) {
@@ -99,17 +150,6 @@ fn schema<T: JsonSchema>() -> Value {
         required.retain(|name| name != "apiVersion" && name != "kind");
     }
     schema
-}
-
-fn require_nothing(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            fields.remove("required");
-            fields.values_mut().for_each(require_nothing);
-        }
-        Value::Array(entries) => entries.iter_mut().for_each(require_nothing),
-        _ => {}
-    }
 }
 
 /// Kubernetes 1.20 takes an empty text for null, in entries of lists and in what it has not seen before.
@@ -142,6 +182,9 @@ fn make_structural(schema: &mut Value) {
     if fields.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
         fields.remove("format");
     }
+    if fields.contains_key("x-kubernetes-int-or-string") {
+        return;
+    }
     flatten_choice(fields);
     for field in ["properties", "patternProperties"] {
         if let Some(properties) = fields.get_mut(field).and_then(Value::as_object_mut) {
@@ -158,17 +201,32 @@ fn make_structural(schema: &mut Value) {
         fields.get("additionalProperties").is_some_and(|more| more == &json!(true) || more == &json!({}));
     if is_open || !fields.contains_key("type") {
         fields.remove("additionalProperties");
-        fields.insert("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true));
+        fields.insert(OPEN.to_owned(), json!(true));
     }
 }
 
-/// One of several words is a text, also where no others are known here: who wrote another one knows more.
+/// One of several words is a text: one of these, where no others are read.
 fn flatten_choice(fields: &mut Map<String, Value>) {
+    let words = words(fields);
     let is_choice =
         ["oneOf", "anyOf", "enum", "const"].into_iter().filter_map(|name| fields.remove(name)).count() > 0;
     if is_choice {
         fields.insert("type".to_owned(), json!("string"));
     }
+    if let Some(words) = words.filter(|_| is_choice) {
+        fields.insert("enum".to_owned(), words.into());
+    }
+}
+
+/// The words that a schema allows, where it allows nothing else.
+fn words(fields: &Map<String, Value>) -> Option<Vec<Value>> {
+    let listed = fields.get("enum").and_then(Value::as_array).cloned();
+    let single = fields.get("const").map(|word| vec![word.clone()]);
+    let choices = ["oneOf", "anyOf"].iter().find_map(|name| fields.get(*name)?.as_array());
+    let of_all = || choices?.iter().map(|one| words(one.as_object()?)).collect::<Option<Vec<_>>>();
+    let mut words = listed.or(single).or_else(|| Some(of_all()?.concat()))?;
+    words.retain(|word| !word.is_null());
+    Some(words)
 }
 
 #[cfg(test)]
@@ -193,8 +251,14 @@ mod tests {
     /// Kubernetes takes structural schemas only: a type for every node, and no choices or references.
     #[test]
     fn schemas_are_structural_and_lose_nothing() {
-        const KNOWN: [&str; 9] = [
+        const KNOWN: [&str; 15] = [
             "type",
+            "enum",
+            "maxLength",
+            "anyOf",
+            "x-kubernetes-int-or-string",
+            "x-kubernetes-list-type",
+            "x-kubernetes-map-type",
             "format",
             "required",
             "properties",
@@ -213,11 +277,12 @@ mod tests {
                 let unknown: Vec<_> = fields.keys().filter(|key| !KNOWN.contains(&key.as_str())).collect();
                 assert!(unknown.is_empty(), "{place}: {unknown:?}");
                 let is_open = fields.contains_key("x-kubernetes-preserve-unknown-fields");
-                assert!(fields.contains_key("type") || is_open, "{place} has no type");
+                let is_either = fields.contains_key("x-kubernetes-int-or-string");
+                assert!(fields.contains_key("type") || is_open || is_either, "{place} has no type");
                 let is_checked = fields.contains_key("properties") && place.starts_with(".spec");
                 assert!(!is_checked || is_open || place.contains("info"), "{place} loses unknown fields");
                 // Those who serve an application write it, and may be others.
-                assert!(!(place.starts_with(".status") && fields.contains_key("required")), "{place}");
+                assert!(!(place.starts_with(".status") && fields.contains_key("enum")), "{place}");
             }
         }
     }

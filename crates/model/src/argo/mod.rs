@@ -14,6 +14,7 @@ mod policy;
 mod project;
 mod read;
 mod rendering;
+mod schemas;
 mod source;
 mod status;
 mod time;
@@ -46,7 +47,7 @@ pub use project::{
     AppProject, AppProjectKind, AppProjectSpec, ClusterResource, DestinationServiceAccount,
     NamespaceResource, ProjectDestination, SignatureKey, SyncWindow,
 };
-pub use read::{Unreadable, read};
+pub use read::{Resource, Unreadable, read};
 pub use rendering::{
     HelmFileParameter, HelmParameter, HelmSource, KustomizePatch, KustomizeReplicas, KustomizeSelector,
     KustomizeSource,

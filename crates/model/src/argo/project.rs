@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ObjectMeta, ResourceVersion, Rest, is_false};
+use super::{ObjectMeta, ResourceVersion, Rest, is_false, schemas};
 
 /// `kind` of an [`AppProject`]; nothing else is taken for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,7 @@ pub struct AppProject {
 pub struct AppProjectSpec {
     /// What the project is for, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 255))]
     pub description: String,
     /// Repositories they may use, as patterns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,6 +69,7 @@ pub struct AppProjectSpec {
     pub signature_keys: Vec<SignatureKey>,
     /// What commits must prove.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::source_integrity")]
     pub source_integrity: Option<Value>,
     /// When they may be synced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

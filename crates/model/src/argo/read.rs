@@ -1,7 +1,9 @@
 //! Reads a resource, and says which field is wrong where it cannot be read.
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use super::{AppProject, Application, ApplicationSet, definitions};
 
 /// Why a resource cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,12 +19,73 @@ fn prefix(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!("{field}: ") }
 }
 
-/// Reads a resource from its document.
+/// A custom resource that is read here.
+pub trait Resource: DeserializeOwned {
+    /// The schema of its definition.
+    fn schema() -> &'static Value;
+}
+
+impl Resource for Application {
+    fn schema() -> &'static Value {
+        definitions::schema_of("Application")
+    }
+}
+
+impl Resource for ApplicationSet {
+    fn schema() -> &'static Value {
+        definitions::schema_of("ApplicationSet")
+    }
+}
+
+impl Resource for AppProject {
+    fn schema() -> &'static Value {
+        definitions::schema_of("AppProject")
+    }
+}
+
+/// Reads a resource from its document. A field that is null is none, as it is for an API server.
 ///
 /// # Errors
 ///
 /// A field has another type, or one is missing that has to be there.
-pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Unreadable> {
+pub fn read<T: Resource>(value: &Value) -> Result<T, Unreadable> {
+    deserialize(value).or_else(|error| {
+        let mut said = value.clone();
+        if let Some(metadata) = said.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|_, value| !value.is_null());
+        }
+        drop_nulls(T::schema(), &mut said);
+        if &said == value { Err(error) } else { deserialize(&said) }
+    })
+}
+
+/// Removes the fields that are null, but where anything may be.
+fn drop_nulls(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let of = |name: &str| {
+                let field = schema.get("properties").and_then(|fields| fields.get(name));
+                field.or_else(|| schema.get("additionalProperties"))
+            };
+            fields.retain(|name, value| !value.is_null() || of(name).is_none_or(|field| !is_typed(field)));
+            for (name, value) in fields {
+                of(name).into_iter().for_each(|field| drop_nulls(field, value));
+            }
+        }
+        Value::Array(entries) => {
+            let items = schema.get("items");
+            entries.iter_mut().for_each(|entry| items.into_iter().for_each(|items| drop_nulls(items, entry)));
+        }
+        _ => {}
+    }
+}
+
+fn is_typed(schema: &Value) -> bool {
+    let says = |word: &str| schema.as_object().is_some_and(|schema: &Map<_, _>| schema.contains_key(word));
+    says("type") || says("x-kubernetes-int-or-string")
+}
+
+fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<T, Unreadable> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         // The document itself is written as a dot.
         let field = match error.path().to_string() {
@@ -75,5 +138,47 @@ mod tests {
             "spec": {"project": "", "destination": {"server": 3}},
         });
         assert_eq!(read::<Application>(&application).unwrap_err().field, "spec.destination.server");
+    }
+
+    /// As in a file whose author has left a value out, and as in what Go writes.
+    #[test]
+    fn a_field_that_is_null_is_none() {
+        let application = |spec: Value| {
+            json!({
+                "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "status": null,
+                "metadata": {"name": "a", "labels": null, "creationTimestamp": null}, "spec": spec,
+            })
+        };
+        let destination = json!({"server": null, "name": "x"});
+        let written = application(json!({
+            "project": null, "destination": destination, "syncPolicy": {"syncOptions": null, "automated": null},
+            "sources": [{
+                "repoURL": "r", "chart": null, "directory": {"recurse": null},
+                "helm": {"valuesObject": {"image": null}, "parameters": [{"name": "a", "value": null}]},
+            }],
+        }));
+        let read_as = read::<Application>(&written).unwrap();
+        assert_eq!(
+            serde_json::to_value(&read_as.spec).unwrap(),
+            json!({
+                "project": "", "destination": {"name": "x"}, "syncPolicy": {},
+                "sources": [{
+                    "repoURL": "r", "directory": {},
+                    // For Helm, null takes a value of the chart away.
+                    "helm": {"valuesObject": {"image": null}, "parameters": [{"name": "a"}]},
+                }],
+            })
+        );
+        for (source, why) in [
+            (json!({"repoURL": null}), "spec.source: missing field `repoURL`"),
+            (
+                json!({"repoURL": "r", "helm": {"valueFiles": [null]}}),
+                "spec.source.helm.valueFiles[0]: invalid type: null",
+            ),
+        ] {
+            let wrong = application(json!({"project": "", "destination": {}, "source": source}));
+            let error = read::<Application>(&wrong).unwrap_err().to_string();
+            assert!(error.starts_with(why), "{error}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Rest, is_false};
+use super::{IntOrString, Rest, is_false};
 
 /// What Helm is told of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +24,7 @@ pub struct HelmSource {
     pub values: String,
     /// Values; then `values` do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Rest>")]
     pub values_object: Option<Value>,
     /// Single values; they win over all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -161,6 +162,7 @@ pub struct KustomizeReplicas {
     /// `metadata.name` of the workloads.
     pub name: String,
     /// How many: a number, or a text that is one.
+    #[schemars(with = "IntOrString")]
     pub count: Value,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]

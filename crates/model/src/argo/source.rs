@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{HelmSource, KustomizeSource, Rest, is_false};
+use super::{HelmSource, KustomizeSource, Rest, is_false, schemas};
 
 /// Where manifests come from, and what makes them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +40,7 @@ pub struct ApplicationSource {
     pub kustomize: Option<Box<KustomizeSource>>,
     /// The folder is for a config management plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::plugin")]
     pub plugin: Option<Value>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -61,6 +62,7 @@ pub struct DirectorySource {
     pub exclude: String,
     /// What Jsonnet files are given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::jsonnet")]
     pub jsonnet: Option<Value>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]

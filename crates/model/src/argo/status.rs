@@ -85,8 +85,9 @@ pub struct SyncStatus {
 /// Whether the cluster is as the manifests want it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SyncStatusCode {
-    /// It could not be told.
+    /// It could not be told; Argo CD writes an empty text until it has tried.
     #[default]
+    #[serde(alias = "")]
     Unknown,
     /// Nothing differs that counts.
     Synced,
@@ -124,7 +125,8 @@ pub struct ComparedTo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthState {
-    /// In one word; an application does as its worst resource.
+    /// In one word; an application does as its worst resource. Argo CD writes nothing where it does not know.
+    #[serde(default = "unknown")]
     pub status: HealthStatus,
     /// Why, for people; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -135,6 +137,10 @@ pub struct HealthState {
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
+}
+
+const fn unknown() -> HealthStatus {
+    HealthStatus::Unknown
 }
 
 /// One resource of an application.
@@ -299,6 +305,7 @@ pub struct OperationState {
 /// What became of a sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["revision"]))]
 pub struct SyncOperationResult {
     /// The revision that was synced to.
     #[serde(default)]
@@ -369,6 +376,9 @@ pub struct ApplicationSummary {
     /// Where it is reached from outside.
     #[serde(default, rename = "externalURLs", skip_serializing_if = "Vec::is_empty")]
     pub external_urls: Vec<String>,
+    /// It makes applications.
+    #[serde(default, rename = "isAppOfApps", skip_serializing_if = "std::ops::Not::not")]
+    pub is_app_of_apps: bool,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,

@@ -1,5 +1,13 @@
 //! The custom resources are read and written without loss, under the names their users know.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests stop at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests stop at the first surprise"
+)]
+
+mod definitions;
 
 use std::fs;
 

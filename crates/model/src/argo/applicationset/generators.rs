@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{ApplicationSetTemplate, MatchExpression, PullRequestGenerator, ScmGenerator};
-use crate::argo::{Rest, is_false};
+use crate::argo::{Rest, is_false, schemas};
 
 /// One entry of `generators`: the generator that is set, and which of its sets of parameters count.
 ///
@@ -124,12 +124,14 @@ impl ApplicationSetGenerator {
 /// Which sets of parameters, clusters or resources count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct LabelSelector {
     /// Labels and their values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
     /// Expressions; all must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schemas::selector_expressions")]
     pub match_expressions: Vec<MatchExpression>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -148,7 +150,6 @@ pub struct ListGenerator {
     pub elements_yaml: String,
     /// What it says of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -170,7 +171,6 @@ pub struct ClusterGenerator {
     pub flat_list: bool,
     /// What it says of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -203,7 +203,6 @@ pub struct GitGenerator {
     pub requeue_after_seconds: Option<i64>,
     /// What it says of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -256,7 +255,6 @@ pub struct ClusterDecisionResourceGenerator {
     pub requeue_after_seconds: Option<i64>,
     /// What it says of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -267,11 +265,11 @@ pub struct ClusterDecisionResourceGenerator {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixGenerator {
     /// The two; the second is a template too, which the sets of the first fill.
+    // The schema of a generator holds no schema of itself: `definitions` says how deep it goes.
     #[schemars(with = "Vec<Rest>")]
     pub generators: Vec<ApplicationSetGenerator>,
     /// What it says of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -283,13 +281,13 @@ pub struct MatrixGenerator {
 #[serde(rename_all = "camelCase")]
 pub struct MergeGenerator {
     /// The generators; later ones win.
+    // The schema of a generator holds no schema of itself: `definitions` says how deep it goes.
     #[schemars(with = "Vec<Rest>")]
     pub generators: Vec<ApplicationSetGenerator>,
     /// Sets that have the same values of these parameters belong together.
     pub merge_keys: Vec<String>,
     /// What it says of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -313,7 +311,6 @@ pub struct PluginGenerator {
     pub requeue_after_seconds: Option<i64>,
     /// What it says of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -335,6 +332,7 @@ pub struct PluginConfigMap {
 pub struct PluginInput {
     /// Any values, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schemas::any_values")]
     pub parameters: BTreeMap<String, Value>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]

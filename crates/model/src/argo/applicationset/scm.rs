@@ -47,7 +47,6 @@ pub struct ScmGenerator {
     pub requeue_after_seconds: Option<i64>,
     /// What it says of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]

@@ -39,6 +39,7 @@ impl ApplicationSetStatus {
 /// Something that is, or is not, true of an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["message", "reason", "status", "type"]))]
 pub struct ApplicationSetCondition {
     /// What: `ErrorOccurred`, `ParametersGenerated`, `ResourcesUpToDate`, `RolloutProgressing`.
     #[serde(default, rename = "type")]
@@ -63,6 +64,7 @@ pub struct ApplicationSetCondition {
 /// How one Application stands in the progressive sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["application", "message", "status", "step", "targetRevisions"]))]
 pub struct ApplicationSetApplicationStatus {
     /// `metadata.name` of the Application.
     #[serde(default)]

@@ -47,6 +47,7 @@ pub struct RolloutStep {
     pub match_expressions: Vec<MatchExpression>,
     /// How many at once: a number, or a share such as `10%`; all if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "IntOrString")]
     pub max_update: Option<IntOrString>,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
@@ -94,8 +95,11 @@ impl JsonSchema for IntOrString {
         "IntOrString".into()
     }
 
-    /// A type for two kinds of value is nothing that a structural schema has.
+    /// The one choice between types that a structural schema has.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({})
+        json_schema!({
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": true,
+        })
     }
 }
