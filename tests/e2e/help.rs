@@ -59,7 +59,7 @@ fn the_version_is_the_package_version() {
 #[test]
 fn a_mistake_in_the_arguments_is_explained() {
     let bench = Bench::new();
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 20] = [
         (&["frobnicate"], "unrecognized subcommand"),
         (&["sync", ".", "--sim"], "--app <NAME>"),
         (&["plan"], "<PATH>"),
@@ -76,6 +76,10 @@ fn a_mistake_in_the_arguments_is_explained() {
         (&["sync", ".", "--app", "a", "--as-group", "ops"], "--as <USER>"),
         (&["resume", "--all", "--sim", "--context", "b"], "cannot be used with"),
         (&["resume", "abc", "--all"], "cannot be used with"),
+        (&["app", "list", "--app-namespace", "a"], "--kube"),
+        (&["app", "list", "--context", "b"], "--kube"),
+        (&["app", "diff", "a", "--as", "b"], "--kube"),
+        (&["app", "list", "--kube", "--server", "https://example.com"], "cannot be used with"),
     ];
     for (args, message) in cases {
         let ran = bench.run(args).expect_code(2);

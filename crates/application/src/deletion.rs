@@ -25,7 +25,7 @@ use crate::operation::{
     self, APPROVED_REMARK, ASKED_REMARK, BETWEEN, DELETION_REMARK, Refused, described, retry,
 };
 use crate::sources::{Sources, revisions};
-use crate::{conditions, instance_name};
+use crate::{conditions, instance_name, refresh};
 
 pub use asker::Asker;
 pub use tidegate_model::annotations::RESOURCES_FINALIZER;
@@ -88,6 +88,22 @@ pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
 /// Whether an application that is being deleted goes the way that somebody wants now.
 pub fn is_under_way(application: &Application, wanted: Cascade) -> bool {
     application.is_deleting() && said_by(&finalizers(application, wanted)) == cascade(application)
+}
+
+/// Why somebody cannot have an application deleted like this now, which people name so; `None` where they can.
+pub fn in_the_way(application: &Application, name: &str, wanted: Cascade) -> Option<String> {
+    if is_under_way(application, wanted) {
+        return None;
+    }
+    if let Some(why) = refresh::left_alone(application) {
+        return Some(why);
+    }
+    application.is_deleting().then(|| {
+        let way = cascade(application).unwrap_or(Cascade::Orphan);
+        format!(
+            "application {name} is being deleted already, in the way of --cascade {way}, which cannot be changed any more; `tidegate app delete {name} --cascade {way} --yes` waits until it is gone"
+        )
+    })
 }
 
 /// Whether an operation is asked for that deletes an application which nobody deletes, or deletes no more: what is said then.

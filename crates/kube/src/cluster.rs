@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use tidegate_cluster::{
     Applied, ApplyRequest, Cluster, ClusterError, Container, DeleteRequest, Deleted, ErrorKind, Listing,
-    LiveAnswer, LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream,
+    LiveAnswer, LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream, writer,
 };
+use tidegate_model::annotations::COMMAND_MANAGER;
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
 use crate::answer::{About, Answer};
@@ -27,6 +28,8 @@ pub struct KubeCluster {
     user: Option<Arc<str>>,
     /// Whether many applications are planned with it at the same time.
     is_for_many: bool,
+    /// Whether it is a person's command that puts what no operation does, and not a service.
+    is_for_command: bool,
 }
 
 struct Shared {
@@ -63,13 +66,27 @@ impl KubeCluster {
             reviews: Reviews::default(),
             reads: Rounds::default(),
         };
-        Self { shared: Arc::new(shared), user: None, is_for_many: false }
+        Self { shared: Arc::new(shared), user: None, is_for_many: false, is_for_command: false }
     }
 
     /// The same for many applications: what a search through the cluster has found a few seconds ago is not searched for again.
     #[must_use]
     pub fn for_many(self) -> Self {
         Self { is_for_many: true, ..self }
+    }
+
+    /// The same for a person's command: what is put for no operation is written by the manager of that, and not of the service.
+    #[must_use]
+    pub fn for_command(self) -> Self {
+        Self { is_for_command: true, ..self }
+    }
+
+    /// The manager of what is put.
+    pub(crate) fn manager(&self, operation: Option<OperationId>) -> &'static str {
+        match operation {
+            None if self.is_for_command => COMMAND_MANAGER,
+            operation => writer(operation),
+        }
     }
 
     pub(crate) fn is_for_many(&self) -> bool {

@@ -7,6 +7,7 @@
 //! queries   the answers
 //! control   how processes ask each other
 //! applications  Applications that are compared and synced for as long as the process lives
+//! direct        the Applications of a cluster, for somebody who asks no service
 //! sets          ApplicationSets that are generated for as long as the process lives
 //! ```
 
@@ -16,6 +17,7 @@ pub mod clock;
 pub mod clusters;
 pub mod control;
 pub mod customizations;
+pub mod direct;
 pub mod disk;
 pub mod documents;
 mod ending;

@@ -11,12 +11,13 @@ use tidegate_source::Prefix;
 
 use super::api::ApiArgs;
 use super::cluster::ClusterArgs;
-use super::common::{Format, ReasonArgs, ServiceArgs, StateArgs};
+use super::common::{Format, ReasonArgs, StateArgs};
 use super::delete::CascadeArg;
 use super::health::CustomizationArgs;
 use super::sets::SetsArgs;
 use super::sync::{KeepArgs, PlanFormat};
 use super::values;
+use super::way::WayArgs;
 
 /// Serves Applications.
 #[derive(Clone, Debug, Args)]
@@ -130,16 +131,17 @@ impl ImpersonateArg {
 /// Lists, shows and syncs Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Works through the `tidegate serve` at work in the state directory, or with --server through the API of
-one elsewhere. NAME is an application's name, or NAMESPACE/NAME. With -o json or yaml, the resources
-themselves are printed.
+Works through the `tidegate serve` at work in the state directory; with --server through the API
+of one elsewhere; with --kube on the resources of a cluster, with no service asked. NAME is an
+application's name, or NAMESPACE/NAME. With -o json or yaml, the resources themselves are printed.
 
 Examples:
   tidegate app list
   tidegate app get backend -o yaml
   tidegate app sync backend
   tidegate app wait --timeout 5m
-  tidegate app list --server https://tidegate.example.com --token-file token")]
+  tidegate app list --server https://tidegate.example.com --token-file token
+  tidegate app sync backend --kube --context staging")]
 pub struct AppArgs {
     /// What to do.
     #[command(subcommand)]
@@ -155,7 +157,7 @@ pub enum AppCommand {
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
-        service: ServiceArgs,
+        way: WayArgs,
     },
     /// Show an application: what is wanted, what is, and what is wrong
     Get(OneAppArgs),
@@ -173,7 +175,7 @@ pub enum AppCommand {
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
-        service: ServiceArgs,
+        way: WayArgs,
     },
     /// Approve a kept plan; the sync that waits for it begins
     Approve(AppApproveArgs),
@@ -192,7 +194,7 @@ pub enum AppCommand {
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
-        service: ServiceArgs,
+        way: WayArgs,
     },
     /// End the operation of an application that is under way
     Terminate {
@@ -201,7 +203,7 @@ pub enum AppCommand {
         #[command(flatten)]
         why: ReasonArgs,
         #[command(flatten)]
-        service: ServiceArgs,
+        way: WayArgs,
     },
     /// Why the operation of an application is where it is
     Explain(OneAppArgs),
@@ -217,7 +219,7 @@ pub enum AppCommand {
         #[arg(long)]
         hard: bool,
         #[command(flatten)]
-        service: ServiceArgs,
+        way: WayArgs,
     },
     /// Wait until applications are Synced and Healthy, and no operation is under way
     Wait(AppWaitArgs),
@@ -249,7 +251,7 @@ pub struct AppRollbackArgs {
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]
-    pub service: ServiceArgs,
+    pub way: WayArgs,
 }
 
 /// Whether the end of the operation is waited for, and how long.
@@ -272,7 +274,7 @@ pub struct OneAppArgs {
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
-    pub service: ServiceArgs,
+    pub way: WayArgs,
 }
 
 /// What is synced.
@@ -310,7 +312,7 @@ pub struct AppSyncArgs {
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]
-    pub service: ServiceArgs,
+    pub way: WayArgs,
 }
 
 /// What is planned.
@@ -341,7 +343,7 @@ pub struct AppPlanArgs {
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,
     #[command(flatten)]
-    pub service: ServiceArgs,
+    pub way: WayArgs,
 }
 
 /// What is approved.
@@ -362,7 +364,7 @@ pub struct AppApproveArgs {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub reason: String,
     #[command(flatten)]
-    pub service: ServiceArgs,
+    pub way: WayArgs,
 }
 
 /// What becomes of a sync that is asked for while another operation is under way.
@@ -411,7 +413,7 @@ pub struct AppWaitArgs {
     #[arg(long, value_name = "D", value_parser = values::duration)]
     pub timeout: Option<Duration>,
     #[command(flatten)]
-    pub service: ServiceArgs,
+    pub way: WayArgs,
 }
 
 /// What is deleted.
@@ -435,7 +437,7 @@ pub struct AppDeleteArgs {
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]
-    pub service: ServiceArgs,
+    pub way: WayArgs,
 }
 
 /// Writes examples.

@@ -50,14 +50,7 @@ impl ClusterArgs {
         if self.sim {
             return " --sim".to_owned();
         }
-        let ConnectionArgs { kubeconfig, context, impersonate_user, impersonate_groups, .. } =
-            &self.connection;
-        let file = kubeconfig.as_ref().map(|file| file.to_string_lossy().into_owned());
-        let given = [("--kubeconfig", file.as_ref()), ("--context", context.as_ref())]
-            .into_iter()
-            .chain([("--as", impersonate_user.as_ref())])
-            .chain(impersonate_groups.iter().map(|group| ("--as-group", Some(group))));
-        given.filter_map(|(name, value)| Some(format!(" {name} {}", shell_word(value?)))).collect()
+        self.connection.hint()
     }
 }
 
@@ -71,6 +64,17 @@ impl ConnectionArgs {
             impersonate_groups: self.impersonate_groups.clone(),
             request_timeout: self.request_timeout,
         }
+    }
+
+    /// What a suggested command needs to go the same way, as the same user.
+    pub fn hint(&self) -> String {
+        let ConnectionArgs { kubeconfig, context, impersonate_user, impersonate_groups, .. } = self;
+        let file = kubeconfig.as_ref().map(|file| file.to_string_lossy().into_owned());
+        let given = [("--kubeconfig", file.as_ref()), ("--context", context.as_ref())]
+            .into_iter()
+            .chain([("--as", impersonate_user.as_ref())])
+            .chain(impersonate_groups.iter().map(|group| ("--as-group", Some(group))));
+        given.filter_map(|(name, value)| Some(format!(" {name} {}", shell_word(value?)))).collect()
     }
 }
 

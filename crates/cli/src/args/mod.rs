@@ -16,6 +16,7 @@ mod sets;
 mod sync;
 mod tracking;
 mod values;
+mod way;
 
 use std::path::PathBuf;
 
@@ -43,6 +44,7 @@ pub use sets::SetsArgs;
 pub use sync::{
     ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,
 };
+pub use way::WayArgs;
 
 /// Where to read on.
 const MORE: &str = "\

@@ -1,10 +1,11 @@
-//! `tidegate app`: the Applications of a `tidegate serve`.
+//! `tidegate app`: the Applications of a `tidegate serve`, or of a cluster.
 
 mod delete;
 pub(super) mod desk;
 mod explain;
 mod hooks;
 mod plans;
+mod way;
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::args::{
-    AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, Format, OneAppArgs, ServiceArgs,
+    AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, Format, OneAppArgs, WayArgs,
 };
 use crate::commands::diff;
 use crate::error::CliError;
@@ -31,27 +32,27 @@ use crate::output::{Printer, application};
 use crate::signals::Signals;
 
 use self::desk::Desk;
+use self::way::{Shown, Way, is_taken_up};
 
 /// How long whoever waits for applications waits for somebody to serve them.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
 /// How long what an operation has done is waited for, to be shown: the comparison may take long.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
+/// How long a comparison is waited for that was asked for in a resource; it may wait for a repository.
+const REFRESHED_WITHIN: Duration = Duration::from_secs(300);
 
 pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliError> {
     match command {
-        AppCommand::List { output, service } => list(output, &service, printer).await,
+        AppCommand::List { output, way } => list(output, &way, printer).await,
         AppCommand::Get(one) => get(&one, printer).await,
         AppCommand::History(one) => history(&one, printer).await,
         AppCommand::Sync(args) => sync(&args, printer).await,
         AppCommand::Plan(args) => plans::make(&args, printer).await,
-        AppCommand::Plans { name, output, service } => plans::list(name, output, &service, printer).await,
+        AppCommand::Plans { name, output, way } => plans::list(name, output, &way, printer).await,
         AppCommand::Approve(args) => plans::approve(&args, printer).await,
-        AppCommand::Refresh { name, hard, service } => {
-            Desk::of(&service)?.tell(&Request::RefreshApplication { name, hard }).await?;
-            Ok(Ended::Done)
-        }
-        AppCommand::Diff { name, revision, plan, output, service } => {
-            match differences(&service, name, (revision, plan)).await {
+        AppCommand::Refresh { name, hard, way } => refresh(name, hard, &way, printer).await,
+        AppCommand::Diff { name, revision, plan, output, way } => {
+            match differences(&way, name, (revision, plan)).await {
                 Ok((objects, findings)) => diff::report(&objects, &findings, output, printer),
                 // Whatever goes wrong, the exit code is that of an error and not that of a difference.
                 Err(error) => {
@@ -60,9 +61,10 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
                 }
             }
         }
-        AppCommand::Terminate { name, why, service } => {
+        AppCommand::Terminate { name, why, way } => {
             let (by, reason) = (String::new(), why.reason);
-            Desk::of(&service)?.tell(&Request::TerminateApplication { name, by, reason }).await?;
+            let request = Request::TerminateApplication { name, by, reason };
+            Way::of(&way, printer).await?.tell(request).await?;
             Ok(Ended::Done)
         }
         AppCommand::Explain(one) => explain::run(&one, printer).await,
@@ -72,36 +74,24 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
     }
 }
 
-async fn list(output: Format, service: &ServiceArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let found = Desk::of(service)?.find(printer, None).await?;
+async fn list(output: Format, way: &WayArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let way = Way::of(way, printer).await?;
+    let found = way.all(printer).await?;
     found.problems.iter().for_each(|problem| printer.warn(problem));
     match output {
-        Format::Text if found.applications.is_empty() => printer.note("there are no applications"),
+        Format::Text if found.applications.is_empty() => printer.note(&way.nowhere()),
         Format::Text => printer.out(&application::list(&found.applications, printer.width()))?,
         format => printer.value(&application::document(&found.applications), format)?,
     }
     Ok(Ended::Done)
 }
 
-async fn one(desk: &Desk, name: &str, printer: &Printer) -> Result<Application, CliError> {
-    let mut found = desk.find(printer, Some(name)).await?.applications;
-    match (found.pop(), found.is_empty()) {
-        (Some(only), true) => Ok(only),
-        (Some(_), false) => {
-            Err(CliError::usage(format!("there are several applications {name}; write NAMESPACE/NAME")))
-        }
-        (None, _) => Err(CliError::usage(format!(
-            "there is no application {name}; `tidegate app list` shows those there are"
-        ))),
-    }
-}
-
 async fn get(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let desk = Desk::of(&args.service)?;
-    let found = one(&desk, &args.name, printer).await?;
+    let way = Way::of(&args.way, printer).await?;
+    let found = way.one(&args.name, printer).await?;
     match args.output {
         Format::Text => {
-            let window = desk.window(&AppKey::of(&found)).await;
+            let window = way.window(&AppKey::of(&found)).await;
             printer.out(&application::show(&found, window.as_ref(), printer.width()))?;
         }
         format => printer.value(&found, format)?,
@@ -110,26 +100,31 @@ async fn get(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
 }
 
 async fn history(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let found = one(&Desk::of(&args.service)?, &args.name, printer).await?;
-    match args.output {
-        Format::Text if found.status.history.is_empty() => {
+    let found = Way::of(&args.way, printer).await?.one(&args.name, printer).await?;
+    match (args.output, &found) {
+        (Format::Text, _) if found.status.history.is_empty() => {
             printer.note(&format!("no sync of {} has succeeded yet", args.name));
         }
-        Format::Text => printer.out(&application::history(&found.status.history, printer.width()))?,
-        format => printer.value(&found.status.history, format)?,
+        (Format::Text, _) => printer.out(&application::history(&found.status.history, printer.width()))?,
+        (format, Shown::Told(told)) => printer.value(&told.status.history, format)?,
+        (format, Shown::Read(read)) => printer.value(&read.history(), format)?,
     }
     Ok(Ended::Done)
 }
 
 async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let desk = Desk::of(&args.service)?;
     if let Some(hash) = args.plan.clone() {
+        let desk = Way::service(&args.way, "a kept plan")?;
         let (name, allow_drift) = (args.name.clone(), args.allow_drift);
         let (by, reason) = (String::new(), args.why.reason.clone());
         desk.plans(&Request::SyncPlan { name, hash, allow_drift, by, reason }).await?;
-        return finished(&desk, &args.name, &args.end, printer).await;
+        return finished(&Way::Service(desk), &args.name, &args.end, printer).await;
     }
-    let known = one(&desk, &args.name, printer).await?;
+    if args.follow_hooks {
+        Way::service(&args.way, "what hooks write")?;
+    }
+    let way = Way::of(&args.way, printer).await?;
+    let known = way.one(&args.name, printer).await?;
     let wish = SyncWish {
         revision: args.revision.clone().unwrap_or_default(),
         prune: args.prune,
@@ -140,20 +135,20 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     let mut asked = asking::sync(&known, wish);
     give_reason(&mut asked, &args.why.reason);
     let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };
-    desk.tell(&request).await?;
-    let finished = finished(&desk, &args.name, &args.end, printer);
-    if args.follow_hooks {
-        return hooks::beside(&desk, &known, finished, printer).await;
+    way.tell(request).await?;
+    let finished = finished(&way, &args.name, &args.end, printer);
+    match &way {
+        Way::Service(desk) if args.follow_hooks => hooks::beside(desk, &known, finished, printer).await,
+        _ => finished.await,
     }
-    finished.await
 }
 
 async fn differences(
-    service: &ServiceArgs,
+    way: &WayArgs,
     name: String,
     (revision, plan): (Option<String>, Option<String>),
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CliError> {
-    let desk = Desk::of(service)?;
+    let desk = Way::service(way, "what a sync would change")?;
     Ok(match plan {
         Some(hash) => desk.diff_plan(name, hash).await?,
         None => desk.diff(name, revision).await?,
@@ -161,7 +156,7 @@ async fn differences(
 }
 
 async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let desk = Desk::of(&args.service)?;
+    let way = Way::of(&args.way, printer).await?;
     let request = Request::RollbackApplication {
         name: args.name.clone(),
         id: args.id,
@@ -169,27 +164,48 @@ async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<Ended, Cl
         by: String::new(),
         reason: args.why.reason.clone(),
     };
-    desk.tell(&request).await?;
-    finished(&desk, &args.name, &args.end, printer).await
+    way.tell(request).await?;
+    finished(&way, &args.name, &args.end, printer).await
+}
+
+/// Asks for a comparison. What is asked for in a resource is waited for: it is done when the annotation is gone.
+async fn refresh(name: String, hard: bool, way: &WayArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let way = Way::of(way, printer).await?;
+    way.tell(Request::RefreshApplication { name: name.clone(), hard }).await?;
+    if let Way::Service(_) = way {
+        return Ok(Ended::Done);
+    }
+    let doubt = way.doubt(printer);
+    let is_met = |application: &Application| {
+        let is_met = application.annotation(refresh::REFRESH_ANNOTATION).is_none();
+        doubt.look(is_met);
+        is_met
+    };
+    let waited = until(&way, &[name], Some(REFRESHED_WITHIN), printer, is_met).await?;
+    Ok(if waited.is_some() { Ended::Done } else { Ended::NotFinished })
 }
 
 /// Waits for the end of an operation, if that is wished, and shows it.
-async fn finished(desk: &Desk, name: &str, end: &EndArgs, printer: &Printer) -> Result<Ended, CliError> {
+async fn finished(way: &Way, name: &str, end: &EndArgs, printer: &Printer) -> Result<Ended, CliError> {
     if end.is_async {
         return Ok(Ended::Done);
     }
     let (told, since) = (RefCell::new(String::new()), Cell::new(None));
-    let is_over_soon = is_over_soon(&since);
+    let (is_over_soon, doubt) = (is_over_soon(&since), way.doubt(printer));
     let is_over = |application: &Application| {
         // Whoever waits is told what for, once for each plan.
         if let Some(words) = waiting(application).filter(|words| *told.borrow() != *words) {
             printer.note(words);
             words.clone_into(&mut told.borrow_mut());
         }
-        is_over_soon(application)
+        doubt.look(is_taken_up(application));
+        way.not_taken(application).is_some() || is_over_soon(application)
     };
-    let waited = until(desk, &[name.to_owned()], end.timeout, printer, is_over).await?;
+    let waited = until(way, &[name.to_owned()], end.timeout, printer, is_over).await?;
     let Some(over) = waited.and_then(|mut found| found.pop()) else { return Ok(Ended::NotFinished) };
+    if let Some(why) = way.not_taken(&over) {
+        return Err(CliError::refused(why));
+    }
     let state = over.status.operation_state.as_ref();
     printer.out(&application::show(&over, None, printer.width()))?;
     Ok(Ended::Operation(state.map_or(OperationPhase::Error, |state| state.phase)))
@@ -232,7 +248,7 @@ fn is_over_soon(since: &Cell<Option<Instant>>) -> impl Fn(&Application) -> bool 
 }
 
 async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let desk = Desk::of(&args.service)?;
+    let way = Way::of(&args.way, printer).await?;
     let all = !(args.sync || args.health || args.operation);
     let is_met = |application: &Application| {
         let status = &application.status;
@@ -242,7 +258,7 @@ async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> 
             && (!(all || args.health) || healthy)
             && (!(all || args.operation) || is_over(application))
     };
-    let waited = until(&desk, &args.names, args.timeout, printer, is_met).await?;
+    let waited = until(&way, &args.names, args.timeout, printer, is_met).await?;
     let Some(found) = waited else { return Ok(Ended::NotFinished) };
     printer.out(&application::list(&found, printer.width()))?;
     Ok(Ended::Done)
@@ -259,7 +275,7 @@ async fn late(timeout: Option<Duration>, looked: &Notify) {
 
 /// Asks until all that are named are as they should be; nothing when that took too long, or somebody interrupts, which is told.
 async fn until(
-    desk: &Desk,
+    way: &Way,
     names: &[String],
     timeout: Option<Duration>,
     printer: &Printer,
@@ -269,26 +285,27 @@ async fn until(
     let mut left = Vec::new();
     let looked = Notify::new();
     let asking = async {
-        served(desk, printer).await?;
+        if let Way::Service(desk) = way {
+            served(desk, printer).await?;
+        }
+        let mut sight = way.sight(names, printer);
         loop {
-            let mut found = desk.ask(names).await?.applications;
+            let mut found = sight.look().await?;
             for name in names {
                 if !found.iter().any(|one| is_meant(one, name)) {
-                    return Err(CliError::usage(format!(
-                        "there is no application {name}; `tidegate app list` shows those there are"
-                    )));
+                    return Err(way.absent(name).await);
                 }
             }
             found.retain(|one| names.is_empty() || names.iter().any(|name| is_meant(one, name)));
             if found.is_empty() {
-                return Err(CliError::usage("there are no applications to wait for".to_owned()));
+                return Err(CliError::usage(format!("{}: nothing to wait for", way.nowhere())));
             }
             left = found.iter().filter(|one| !is_met(one)).cloned().collect::<Vec<_>>();
             if left.is_empty() {
                 return Ok(found);
             }
             looked.notify_one();
-            tokio::time::sleep(desk.pause()).await;
+            sight.changed().await?;
         }
     };
     let why = tokio::select! {

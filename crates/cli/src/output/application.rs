@@ -1,7 +1,9 @@
 //! Applications for people, and as the lists that programs know.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use tidegate_application::dependencies::DEPENDS_ON;
 use tidegate_application::operation::reason;
@@ -17,13 +19,14 @@ use super::{Style, Text, one_line, table};
 const SHORT: usize = 7;
 
 /// As `kubectl get -o json` prints a list.
-pub fn document(applications: &[Application]) -> Value {
+pub fn document(applications: &[impl Serialize]) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": applications})
 }
 
 /// One line for each.
-pub fn list(applications: &[Application], width: Option<u16>) -> Text {
+pub fn list(applications: &[impl Borrow<Application>], width: Option<u16>) -> Text {
     let rows = applications.iter().map(|one| {
+        let one = one.borrow();
         let source = one.sources().first().cloned().unwrap_or_default();
         [
             name(one),

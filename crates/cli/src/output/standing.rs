@@ -1,7 +1,7 @@
 //! Why nothing is under way for an application: what its operation waits for before it begins, or why there is none.
 
 use serde::Serialize;
-use tidegate_application::{automated, refresh};
+use tidegate_application::{automated, operation, refresh};
 use tidegate_model::argo::{Application, ApplicationCondition, SyncStatusCode};
 use tidegate_service::lines::{OperationLine, WindowLine};
 
@@ -13,8 +13,11 @@ use super::{Style, Text, one_line};
 pub struct Standing {
     /// NAMESPACE/NAME, or its name.
     application: String,
-    /// What is asked for, and what that waits for; or the last one, which ended before it began.
+    /// What is asked for, and what that waits for; or the last one.
     operation: Option<OperationLine>,
+    /// Whether that has begun.
+    #[serde(skip)]
+    has_begun: bool,
     /// How it stands to its manifests.
     sync: SyncStatusCode,
     /// Whether it is synced by itself.
@@ -42,6 +45,8 @@ impl Standing {
         });
         Self {
             application: super::application::name(application),
+            has_begun: operation.as_ref().is_some_and(|operation| operation.id.is_some())
+                && operation::has_begun(application),
             operation,
             sync: status.sync.as_ref().map(|sync| sync.status).unwrap_or_default(),
             automated: automated(application).is_some(),
@@ -60,6 +65,9 @@ impl Standing {
         };
         line("Application:", self.application.clone());
         match &self.operation {
+            Some(operation) if self.has_begun => {
+                line("Operation:", format!("{}: {}", operation.phase, operation.message));
+            }
             Some(operation) if operation.finished_at.is_some() => {
                 line("Operation:", format!("{}, before it began: {}", operation.phase, operation.message));
             }

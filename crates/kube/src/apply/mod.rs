@@ -8,7 +8,7 @@ mod replace;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use tidegate_cluster::{Applied, ApplyRequest, ClusterError, ErrorKind, WriteMode, writer};
+use tidegate_cluster::{Applied, ApplyRequest, ClusterError, ErrorKind, WriteMode};
 use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
 
@@ -145,7 +145,7 @@ impl KubeCluster {
         let gvk = object.gvk();
         let resource = self.kinds().find(self.http(), &gvk).await?;
         let target = Target::one(&gvk, resource, object.namespace(), object.name())?;
-        let manner = Manner { manager: writer(operation), validate: false, dry_run: false, operation };
+        let manner = Manner { manager: self.manager(operation), validate: false, dry_run: false, operation };
         if object.resource_version().is_empty() {
             return Ok(self.create(&target, &object, manner).await?.object);
         }
@@ -161,7 +161,7 @@ impl KubeCluster {
         let gvk = object.gvk();
         let resource = self.kinds().find(self.http(), &gvk).await?;
         let target = Target::one(&gvk, resource, object.namespace(), object.name())?;
-        let manner = Manner { manager: writer(operation), validate: false, dry_run: false, operation };
+        let manner = Manner { manager: self.manager(operation), validate: false, dry_run: false, operation };
         let mut path = target.path();
         if target.resource.status_apart {
             path.push_str("/status");

@@ -3,15 +3,14 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use tidegate_application::deletion::HELD;
+use tidegate_application::deletion::{self, HELD};
 use tidegate_application::operation;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{Cascade, OperationPhase, format_duration};
 use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::deletion::{DeletionPlan, DeletionStep};
 
-use super::desk::Desk;
-use super::one;
+use super::way::{Shown, Way};
 use crate::args::AppDeleteArgs;
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -22,13 +21,17 @@ use crate::signals::Signals;
 const LEFT_ALONE: &str = "; left alone: ";
 
 pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let desk = Desk::of(&args.service)?;
-    let known = one(&desk, &args.name, printer).await?;
+    let way = Way::of(&args.way, printer).await?;
+    let known = way.one(&args.name, printer).await?;
     let cascade = Cascade::from(args.cascade);
     if !args.yes {
-        match desk.plan_deletion(args.name.clone(), cascade).await {
-            Ok(plan) => name_what_goes(&plan, printer),
-            Err(error) => printer.warn(&format!("what would go cannot be told: {error}")),
+        match (way.plan_deletion(args.name.clone(), cascade).await, &known) {
+            (Ok(plan), _) => name_what_goes(&plan, printer),
+            (Err(error), Shown::Told(_)) => printer.warn(&format!("what would go cannot be told: {error}")),
+            (Err(error), Shown::Read(read)) => {
+                name_what_is_known(&read.application, cascade, printer);
+                printer.note(&error.to_string());
+            }
         }
         return Err(CliError::usage(format!(
             "nothing was done; say --yes to delete application {}",
@@ -41,11 +44,28 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
         by: String::new(),
         reason: args.why.reason.clone(),
     };
-    desk.tell(&request).await?;
+    way.tell(request).await?;
     if args.end.is_async {
         return Ok(Ended::Done);
     }
-    gone(&desk, &known, args, printer).await
+    gone(&way, &known, args, printer).await
+}
+
+/// What goes by what the status of an application says that it has: its service may know of more, and of what stays.
+fn name_what_is_known(application: &Application, cascade: Cascade, printer: &Printer) {
+    let known = match cascade {
+        Cascade::Orphan => Default::default(),
+        _ => deletion::owned(application),
+    };
+    match u32::try_from(known.len()).unwrap_or(u32::MAX) {
+        0 => printer.warn("no object of it is known that would be deleted"),
+        number => printer
+            .warn(&format!("{} of it, by its status, may be deleted", counted(number, "object", "objects"))),
+    }
+    for (gvk, namespace, name) in known {
+        let place = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
+        printer.note(&format!("may be deleted: {} {place}", gvk.kind));
+    }
 }
 
 /// What goes, in its order, and what stays and why.
@@ -78,7 +98,7 @@ fn name_what_goes(plan: &DeletionPlan, printer: &Printer) {
 
 /// Waits until it is gone, or cannot be deleted.
 async fn gone(
-    desk: &Desk,
+    way: &Way,
     known: &Application,
     args: &AppDeleteArgs,
     printer: &Printer,
@@ -88,9 +108,11 @@ async fn gone(
     let mut told = String::new();
     let is_told = Cell::new(false);
     let names = [args.name.clone()];
+    let doubt = way.doubt(printer);
     let asking = async {
+        let mut sight = way.sight(&names, printer);
         loop {
-            let found = desk.ask(&names).await?.applications;
+            let found = sight.look().await?;
             // One that was made anew is another one; in a folder, one that is not on its way out.
             let uid = &known.metadata.uid;
             let same =
@@ -101,9 +123,10 @@ async fn gone(
             {
                 return Ok(Some(wrong.message.clone()));
             }
+            doubt.look(stands(left).is_some());
             tell(left, &mut told, printer);
             is_told.set(told.contains(LEFT_ALONE));
-            tokio::time::sleep(desk.pause()).await;
+            sight.changed().await?;
         }
     };
     let why = tokio::select! {
@@ -111,7 +134,7 @@ async fn gone(
             None => {
                 printer.note(&format!("application {} is deleted", args.name));
                 // It may have gone before that was seen.
-                let said = if is_told.get() { None } else { desk.last_message(printer, known).await };
+                let said = if is_told.get() { None } else { way.last_message(printer, known).await };
                 if let Some((_, stays)) = said.as_deref().and_then(|said| said.split_once(LEFT_ALONE)) {
                     printer.warn(&format!("left alone: {stays}"));
                 }

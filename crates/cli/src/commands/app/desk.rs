@@ -53,6 +53,23 @@ impl Desk {
         }
     }
 
+    /// The only application that is meant.
+    pub async fn one(&self, name: &str, printer: &Printer) -> Result<Application, CliError> {
+        let mut found = self.find(printer, Some(name)).await?.applications;
+        match (found.pop(), found.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (Some(_), false) => {
+                Err(CliError::usage(format!("there are several applications {name}; write NAMESPACE/NAME")))
+            }
+            (None, _) => Err(Self::absent(name)),
+        }
+    }
+
+    /// There is no application of this name.
+    pub fn absent(name: &str) -> CliError {
+        CliError::usage(format!("there is no application {name}; `tidegate app list` shows those there are"))
+    }
+
     /// As [`Self::find`], and only as they are now: at least those that one of the names means, or all where there are none.
     pub async fn ask(&self, names: &[String]) -> Result<Reached, ServiceError> {
         match (self, names) {

@@ -10,7 +10,6 @@ use tidegate_service::error::ServiceError;
 use tidegate_service::lines::{ApplicationLine, OperationLine};
 
 use super::desk::Desk;
-use super::one;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
@@ -53,7 +52,7 @@ async fn follow(desk: &Desk, known: &Application, printer: &Printer) -> Result<(
     let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
     let mut lines = HookLines::default();
     loop {
-        if let Some((id, operation)) = newest(&one(desk, &name, printer).await?)
+        if let Some((id, operation)) = newest(&desk.one(&name, printer).await?)
             && before != Some(id)
         {
             match show(desk, id, &mut lines, printer).await {

@@ -5,21 +5,24 @@ use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::plan::kept;
 use tidegate_service::lines::PlanLine;
 
-use super::desk::Desk;
-use super::{named, one};
-use crate::args::{AppApproveArgs, AppPlanArgs, Format, PlanFormat, ServiceArgs};
+use super::named;
+use super::way::Way;
+use crate::args::{AppApproveArgs, AppPlanArgs, Format, PlanFormat, WayArgs};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::plan::{self, PlanReport};
 use crate::output::{Printer, plans};
 
+/// What these are about.
+const PLANS: &str = "which plans are kept, and what a sync would do,";
+
 pub async fn make(args: &AppPlanArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let desk = Desk::of(&args.service)?;
+    let desk = Way::service(&args.way, PLANS)?;
     let name = args.name.clone();
     let request = match &args.hash {
         Some(hash) => Request::KeptPlan { name, hash: hash.clone() },
         None => {
-            let known = one(&desk, &args.name, printer).await?;
+            let known = desk.one(&args.name, printer).await?;
             let wish = SyncWish {
                 revision: args.revision.clone().unwrap_or_default(),
                 prune: args.prune,
@@ -54,10 +57,10 @@ pub async fn make(args: &AppPlanArgs, printer: &Printer) -> Result<Ended, CliErr
 pub async fn list(
     name: Option<String>,
     output: Format,
-    service: &ServiceArgs,
+    way: &WayArgs,
     printer: &Printer,
 ) -> Result<Ended, CliError> {
-    let lines = Desk::of(service)?.plans(&Request::Plans { name }).await?;
+    let lines = Way::service(way, PLANS)?.plans(&Request::Plans { name }).await?;
     match output {
         Format::Text if lines.is_empty() => printer.note("no plan is kept"),
         Format::Text => printer.out(&plans::list(&lines, printer.width()))?,
@@ -69,7 +72,7 @@ pub async fn list(
 pub async fn approve(args: &AppApproveArgs, printer: &Printer) -> Result<Ended, CliError> {
     let (name, hash, reason) = (args.name.clone(), args.hash.clone(), args.reason.clone());
     let request = Request::ApprovePlan { name, hash, reason, by: String::new() };
-    let lines = Desk::of(&args.service)?.plans(&request).await?;
+    let lines = Way::service(&args.way, PLANS)?.plans(&request).await?;
     lines.iter().for_each(|line| printer.note(&said(&args.name, line)));
     Ok(Ended::Done)
 }

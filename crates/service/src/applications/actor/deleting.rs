@@ -18,15 +18,8 @@ impl AppState {
         if deletion::is_under_way(&self.application, cascade) {
             return Ok(());
         }
-        if let Some(why) = refresh::left_alone(&self.application) {
+        if let Some(why) = deletion::in_the_way(&self.application, &self.key.to_string(), cascade) {
             return Err(why);
-        }
-        if self.application.is_deleting() {
-            let way = deletion::cascade(&self.application).unwrap_or(Cascade::Orphan);
-            return Err(format!(
-                "application {} is being deleted already, in the way of --cascade {way}, which cannot be changed any more; `tidegate app delete {} --cascade {way} --yes` waits until it is gone",
-                self.key, self.key.name
-            ));
         }
         let mut removed = Application::clone(&self.application);
         removed.metadata.finalizers = deletion::finalizers(&self.application, cascade);

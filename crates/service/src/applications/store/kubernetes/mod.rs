@@ -27,7 +27,7 @@ use tidegate_model::argo::{API_VERSION, AppProject, Application};
 use tidegate_model::{Destination, Gvk, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-pub(crate) use self::resource::Applications;
+pub(crate) use self::resource::{Applications, read};
 use self::seen::{All, writer_of_phase};
 use self::site::{PAUSES, Part, Site, kind, lock};
 use super::projects::{self, Named};

@@ -157,20 +157,24 @@ fn set_hook_finalizers(object: &mut Object, wanted: &[String]) {
 }
 
 fn stored(object: &Object) -> Stored {
+    let (mut application, problem) = read(object);
+    // That is about the resource, and not about the application.
+    application.status.conditions.retain(|one| one.kind.to_string() != SHORTENED);
+    Stored { application, problem, lost: None }
+}
+
+/// An application as its resource has it, and why that may not be what is written there: it cannot be read, or is wrong.
+pub(crate) fn read(object: &Object) -> (Application, Option<String>) {
     let read = |object: &Object| argo::read::<Application>(object.as_value());
     let error = match read(object) {
-        Ok(mut application) => {
-            // That is about the resource, and not about the application.
-            application.status.conditions.retain(|one| one.kind.to_string() != SHORTENED);
-            return Stored { application, problem: None, lost: None };
-        }
+        Ok(application) => return (application, None),
         Err(error) => error,
     };
     // What is known of it may be what another program wrote, and is found out anew.
     let mut without = object.clone();
     without.fields_mut().remove("status");
     if let Ok(application) = read(&without) {
-        return Stored { application, problem: None, lost: None };
+        return (application, None);
     }
     let metadata = object.pointer("/metadata").cloned().unwrap_or_default();
     let metadata = serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta {
@@ -178,6 +182,5 @@ fn stored(object: &Object) -> Stored {
         namespace: object.namespace().to_owned(),
         ..ObjectMeta::default()
     });
-    let application = Application { metadata, ..Application::default() };
-    Stored { application, problem: Some(error.to_string()), lost: None }
+    (Application { metadata, ..Application::default() }, Some(error.to_string()))
 }

@@ -1,0 +1,360 @@
+mod waiting;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_application::superseding::POLICY_REMARK;
+use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
+use tidegate_cluster::{ApplyRequest, Call, Layer, Verb, WriteMode};
+use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_model::{Cascade, Timestamp};
+
+use super::*;
+use crate::error::Kind;
+
+async fn apply(cluster: &dyn Cluster, value: Value) {
+    let request = ApplyRequest::new(Object::try_from(value).unwrap(), WriteMode::Apply { force: true });
+    cluster.apply(request).await.unwrap();
+}
+
+fn application(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": API_VERSION, "kind": "Application", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"project": "default", "destination": {"name": "in-cluster"}, "source": {"repoURL": "./repo"}},
+    })
+}
+
+fn bare() -> Arc<dyn Cluster> {
+    let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
+    Arc::new(SimCluster::in_memory(SimConfig::default(), clock))
+}
+
+/// A cluster that serves Applications.
+async fn cluster() -> Arc<dyn Cluster> {
+    let cluster = bare();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version =
+        json!({"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "applications.argoproj.io"},
+        "spec": {
+            "group": "argoproj.io", "scope": "Namespaced", "versions": [version],
+            "names": {"kind": "Application", "plural": "applications", "singular": "application"},
+        },
+    });
+    apply(cluster.as_ref(), definition).await;
+    while cluster.discover().await.unwrap().get(&kind::<Applications>().group_kind()).is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for namespace in ["argocd", "team"] {
+        let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        apply(cluster.as_ref(), made).await;
+    }
+    cluster
+}
+
+fn direct(cluster: &Arc<dyn Cluster>, namespaces: &[&str]) -> Direct {
+    let namespaces = namespaces.iter().map(|one| (*one).to_owned()).collect();
+    Direct::of(Arc::clone(cluster), Destination::Simulated, namespaces, "ann".to_owned())
+}
+
+async fn live(cluster: &Arc<dyn Cluster>) -> Value {
+    let found = cluster.get(&kind::<Applications>(), "argocd", "web").await.unwrap();
+    found.unwrap().as_value().clone()
+}
+
+/// Writes into the resource as its service or another person would.
+async fn change(cluster: &Arc<dyn Cluster>, change: impl FnOnce(&mut Value)) {
+    let mut now = live(cluster).await;
+    change(&mut now);
+    cluster.put(Object::try_from(now).unwrap(), None).await.unwrap();
+}
+
+fn asked(value: Value) -> OperationRequest {
+    serde_json::from_value(value).unwrap()
+}
+
+fn refusal(answer: Result<(), ServiceError>) -> String {
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind(), Kind::Refusal, "{error}");
+    error.to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_means_one_application_or_it_is_said_which_there_are() {
+    let cluster = cluster().await;
+    for (namespace, name) in [("argocd", "web"), ("team", "web"), ("team", "shop"), ("argocd", "blog")] {
+        apply(cluster.as_ref(), application(namespace, name)).await;
+    }
+    for (namespaces, name, expected) in [
+        (&["argocd"][..], "web", Ok("argocd/web")),
+        (&["argocd"], "team/shop", Ok("team/shop")),
+        (&["team", "argocd"], "shop", Ok("team/shop")),
+        (&[], "blog", Ok("argocd/blog")),
+        (&[], "web", Err("there are several applications web: argocd/web, team/web; write NAMESPACE/NAME")),
+        (
+            &["argocd"],
+            "shop",
+            Err("no application shop in namespace argocd; there is team/shop, write it so"),
+        ),
+        (&["argocd"], "blgo", Err("no application blgo in namespace argocd; did you mean argocd/blog?")),
+        (
+            &["argocd"],
+            "else/blog-eu",
+            Err("no application blog-eu in namespace else; did you mean argocd/blog?"),
+        ),
+        (&[], "nothing", Err("no application nothing in any namespace; `tidegate app list` shows")),
+        (&["argocd"], "Not A Name", Err("no application Not A Name in namespace argocd")),
+    ] {
+        let found = direct(&cluster, namespaces).one(name).await;
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found.full_name(), expected),
+            (Err(error), Err(expected)) => {
+                assert_eq!(error.kind(), Kind::BadInput);
+                assert!(error.to_string().contains(expected), "{error}");
+            }
+            (found, _) => panic!("{namespaces:?} {name}: {found:?}"),
+        }
+    }
+    let all = direct(&cluster, &[]).all().await.unwrap();
+    let names: Vec<String> = all.iter().map(Resource::full_name).collect();
+    assert_eq!(names, ["argocd/blog", "argocd/web", "team/shop", "team/web"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_the_definitions_is_told_apart() {
+    let cluster = bare();
+    let direct = direct(&cluster, &["argocd"]);
+    for error in [direct.all().await.unwrap_err(), direct.one("web").await.unwrap_err()] {
+        assert_eq!(error.kind(), Kind::Refusal);
+        assert!(error.to_string().contains("serves no Applications"), "{error}");
+        assert!(error.to_string().contains("`tidegate crds`"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_is_asked_for_where_there_is_none_and_never_written_over_another() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), application("argocd", "web")).await;
+    let direct = direct(&cluster, &["argocd"]);
+    let known = direct.one("web").await.unwrap();
+    // What is known may be old by now.
+    change(&cluster, |app| app["spec"]["colour"] = json!("green")).await;
+    direct.sync(&known, asked(json!({"sync": {"prune": true}}))).await.unwrap();
+    let first = live(&cluster).await;
+    assert_eq!(first["operation"], json!({"initiatedBy": {"username": "ann"}, "sync": {"prune": true}}));
+    assert_eq!(first["spec"]["colour"], "green");
+    let why = refusal(direct.sync(&known, asked(json!({"sync": {}}))).await);
+    assert!(why.contains("another operation is already in progress for application web"), "{why}");
+    assert_eq!(live(&cluster).await, first);
+    // Who is to follow it says so, as whoever writes a resource says it.
+    let follows = json!({"sync": {}, "info": [{"name": POLICY_REMARK, "value": "queue"}]});
+    direct.sync(&known, asked(follows.clone())).await.unwrap();
+    assert_eq!(live(&cluster).await["operation"]["info"], follows["info"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_service_would_refuse_is_refused_and_nothing_is_written() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), application("argocd", "web")).await;
+    let direct = direct(&cluster, &["argocd"]);
+    let known = direct.one("web").await.unwrap();
+    let sync = || asked(json!({"sync": {"revision": "other"}}));
+    let why = refusal(direct.rollback(&known, None, false, "").await);
+    assert!(why.contains("no sync before the last one"), "{why}");
+    change(&cluster, |app| app["spec"]["syncPolicy"] = json!({"automated": {}})).await;
+    let before = live(&cluster).await;
+    for (answer, words) in [
+        (direct.sync(&known, sync()).await, "Cannot sync to other"),
+        (direct.rollback(&known, Some(0), false, "").await, "auto-sync is enabled"),
+        (direct.terminate(&known).await, "No operation is in progress"),
+    ] {
+        let why = refusal(answer);
+        assert!(why.contains(words), "{why}");
+    }
+    assert_eq!(live(&cluster).await, before);
+    let skip = json!({"argocd.argoproj.io/skip-reconcile": "true"});
+    change(&cluster, |app| app["metadata"]["annotations"] = skip).await;
+    let before = live(&cluster).await;
+    for answer in [
+        direct.sync(&known, sync()).await,
+        direct.refresh(&known, false).await,
+        direct.delete(&known, Cascade::Foreground, "").await,
+    ] {
+        let why = refusal(answer);
+        assert!(why.contains("is left alone"), "{why}");
+    }
+    assert_eq!(live(&cluster).await, before);
+    // A document with a field of the wrong type is not synced.
+    change(&cluster, |app| {
+        app["metadata"]["annotations"] = json!({});
+        app["spec"]["project"] = json!(7);
+    })
+    .await;
+    let why = refusal(direct.sync(&known, sync()).await);
+    assert!(why.contains("cannot be synced: spec.project"), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_that_was_made_anew_is_another_one() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), application("argocd", "web")).await;
+    let direct = direct(&cluster, &["argocd"]);
+    let known = direct.one("web").await.unwrap();
+    direct.delete(&known, Cascade::Orphan, "").await.unwrap();
+    assert!(direct.find("web").await.unwrap().is_empty());
+    apply(cluster.as_ref(), application("argocd", "web")).await;
+    let before = live(&cluster).await;
+    for answer in [
+        direct.sync(&known, asked(json!({"sync": {}}))).await,
+        direct.delete(&known, Cascade::Foreground, "").await,
+    ] {
+        assert!(refusal(answer).contains("argocd/web is gone"));
+    }
+    assert_eq!(live(&cluster).await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_phase_says_that_an_operation_is_to_end() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), application("argocd", "web")).await;
+    let direct = direct(&cluster, &["argocd"]);
+    let known = direct.one("web").await.unwrap();
+    // Of one that its service has not told of.
+    direct.sync(&known, asked(json!({"sync": {}}))).await.unwrap();
+    direct.terminate(&known).await.unwrap();
+    let app = live(&cluster).await;
+    let state = &app["status"]["operationState"];
+    assert_eq!((&state["phase"], &state["operation"]), (&json!("Terminating"), &app["operation"]));
+    assert!(serde_json::from_value::<Application>(app.clone()).is_ok(), "{app}");
+    direct.terminate(&known).await.unwrap();
+    assert_eq!(live(&cluster).await, app, "it is said once");
+    // Of one that is under way, whatever else is known of it.
+    let told = json!({"operation": app["operation"], "phase": "Running", "startedAt": "2026-01-01T00:00:00Z",
+        "message": "at work", "else": [1]});
+    change(&cluster, |app| app["status"]["operationState"] = told.clone()).await;
+    direct.terminate(&known).await.unwrap();
+    let mut ending = told.clone();
+    ending["phase"] = json!("Terminating");
+    assert_eq!(live(&cluster).await["status"]["operationState"], ending);
+    // What is said of the one before is not about this one.
+    let mut before = told;
+    before["phase"] = json!("Succeeded");
+    before["finishedAt"] = json!("2026-01-01T00:00:09Z");
+    change(&cluster, |app| app["status"]["operationState"] = before).await;
+    direct.terminate(&known).await.unwrap();
+    let state = live(&cluster).await["status"]["operationState"].clone();
+    assert_eq!((&state["phase"], state.get("finishedAt")), (&json!("Terminating"), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_says_what_goes_and_who_has_asked_for_it() {
+    let cluster = cluster().await;
+    let mut app = application("argocd", "web");
+    app["metadata"]["finalizers"] = json!(["example.com/other"]);
+    apply(cluster.as_ref(), app).await;
+    let direct = direct(&cluster, &["argocd"]);
+    let known = direct.one("web").await.unwrap();
+    direct.delete(&known, Cascade::Background, "it is withdrawn").await.unwrap();
+    let app = live(&cluster).await;
+    let finalizers = json!(["example.com/other", "resources-finalizer.argocd.argoproj.io/background"]);
+    assert_eq!(app["metadata"]["finalizers"], finalizers);
+    assert!(app["metadata"]["deletionTimestamp"].is_string());
+    let asker = app["metadata"]["annotations"]["tidegate.dev/deletion-requested-by"].as_str().unwrap();
+    assert!(asker.contains("\"ann\"") && asker.contains("it is withdrawn"), "{asker}");
+    // It goes that way; another one is no longer to be had.
+    let known = direct.one("web").await.unwrap();
+    direct.delete(&known, Cascade::Background, "").await.unwrap();
+    let why = refusal(direct.delete(&known, Cascade::Orphan, "").await);
+    assert!(why.contains("being deleted already, in the way of --cascade background"), "{why}");
+}
+
+/// A cluster in which somebody else writes right before us.
+struct Rival {
+    inner: Arc<dyn Cluster>,
+    times: AtomicUsize,
+    what: fn(&mut Value),
+}
+
+impl Layer for Rival {
+    fn inner(&self) -> &dyn Cluster {
+        self.inner.as_ref()
+    }
+
+    async fn around<T: Send>(
+        &self,
+        call: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        if call.verb == Verb::Put
+            && self
+                .times
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok()
+        {
+            change(&self.inner, self.what).await;
+        }
+        answer.await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_write_meanwhile_stays() {
+    let touched = |app: &mut Value| {
+        let times = app["status"]["times"].as_u64().unwrap_or_default();
+        app["status"]["times"] = json!(times + 1);
+    };
+    let taken = |app: &mut Value| app["operation"] = json!({"sync": {}, "initiatedBy": {"username": "ben"}});
+    for (times, what, expected) in [
+        (3, touched as fn(&mut Value), Ok(())),
+        (1000, touched, Err("was changed by others 8 times")),
+        (1, taken, Err("another operation is already in progress")),
+    ] {
+        let inner = cluster().await;
+        apply(inner.as_ref(), application("argocd", "web")).await;
+        let rival = Rival { inner: Arc::clone(&inner), times: AtomicUsize::new(times), what };
+        let cluster: Arc<dyn Cluster> = Arc::new(rival);
+        let direct = direct(&cluster, &["argocd"]);
+        let known = direct.one("web").await.unwrap();
+        let answer = direct.sync(&known, asked(json!({"sync": {"prune": true}}))).await;
+        let app = live(&inner).await;
+        match expected {
+            Ok(()) => {
+                answer.unwrap();
+                assert_eq!(
+                    (&app["status"]["times"], &app["operation"]["sync"]["prune"]),
+                    (&json!(3), &json!(true))
+                );
+            }
+            Err(words) => {
+                let why = refusal(answer);
+                assert!(why.contains(words), "{why}");
+                assert!(app["operation"]["sync"].get("prune").is_none(), "{app}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_is_printed_as_it_is_but_for_credentials() {
+    let cluster = cluster().await;
+    let mut app = application("argocd", "web");
+    app["spec"]["source"]["repoURL"] = json!("https://me:hunter2@example.com/a.git");
+    app["spec"]["colour"] = json!("green");
+    app["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": "{\"repoURL\": \"https://me:hunter2@example.com/a.git\"}"});
+    app["status"] = json!({"sync": {"status": "Odd"}, "history": [{"id": 1}]});
+    apply(cluster.as_ref(), app).await;
+    let one = direct(&cluster, &["argocd"]).one("web").await.unwrap();
+    let printed = serde_json::to_value(&one).unwrap();
+    assert!(!printed.to_string().contains("hunter2"), "{printed}");
+    assert!(printed["metadata"].get("managedFields").is_none());
+    let mut expected = live(&cluster).await;
+    expected["metadata"].as_object_mut().unwrap().remove("managedFields");
+    let shown = expected.to_string().replace("me:hunter2", "******");
+    assert_eq!(printed, serde_json::from_str::<Value>(&shown).unwrap());
+    let source = one.application.spec.source.as_ref().unwrap();
+    assert_eq!(source.repo_url, "https://******@example.com/a.git");
+    assert_eq!(one.history(), json!([{"id": 1}]), "also where the rest of the status cannot be read");
+}
