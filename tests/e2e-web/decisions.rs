@@ -14,7 +14,7 @@ const CLOSED: &str = "!document.querySelector('dialog')";
 const FRONTEND: &str = "/api/v1/applications/argocd/frontend";
 
 /// Nobody syncs an Application but people.
-fn by_hand(bench: &Bench, name: &str) {
+pub fn by_hand(bench: &Bench, name: &str) {
     let path = bench.path().join(format!("fleet/{name}.yaml"));
     let text = fs::read_to_string(&path).unwrap();
     let automated = "    automated:\n      prune: true\n      selfHeal: true\n";

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::browser::{Browser, key};
+use crate::kept::keep;
 use crate::service::{Different, OPERATOR, Service};
 
 /// Each view of a service whose Applications are synced.
@@ -44,11 +45,17 @@ fn open(browser: &Browser, view: &str) {
         _ => "document.querySelector('.timeline') && document.querySelector('.facts')",
     };
     browser.until(shown);
+    if view == "/applications/argocd/backend" {
+        browser.click("details.kept summary");
+        browser.until("document.querySelector('details.kept').textContent.includes('It holds: ')");
+    }
 }
 
 fn synced() -> (Service, Vec<String>) {
     let service = Service::new(&Different::default());
     service.wait(&[]);
+    // So that there is one to be seen.
+    keep(&service, "argocd/backend");
     let views = views(&service);
     (service, views)
 }

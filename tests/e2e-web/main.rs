@@ -16,11 +16,14 @@
 #[allow(dead_code, reason = "shared with the tests of the command")]
 mod bench;
 
+mod again;
 mod browser;
+mod coming;
 mod decisions;
 mod door;
 mod everybody;
 mod hostile;
+mod kept;
 mod many;
 mod overruled;
 #[path = "../provider/mod.rs"]
@@ -102,6 +105,15 @@ fn tests() -> Vec<Test> {
         decisions::an_operation_is_terminated_where_it_is_looked_at,
         overruled::objects_are_retried_skipped_and_marked_as_done,
         overruled::a_step_is_skipped_and_a_rollout_terminated,
+        again::a_member_and_a_step_of_a_rollout_are_retried,
+        again::what_is_not_done_of_a_wave_is_marked_as_done,
+        again::an_application_is_looked_at_when_somebody_asks_for_it,
+        again::a_set_is_looked_at_when_somebody_asks_for_it,
+        kept::a_plan_is_kept_looked_at_and_carried_out_as_it_is,
+        kept::a_kept_plan_that_does_not_fit_any_more_writes_nothing,
+        kept::a_kept_plan_that_needs_an_approval_is_approved_and_then_carried_out,
+        coming::who_would_come_change_and_go_is_told_before_a_rollout_begins,
+        coming::what_would_stay_and_why_is_told_before_a_rollout_begins,
         everybody::the_keyboard_leads_everywhere,
         everybody::nothing_is_wider_than_a_telephone,
         everybody::both_colour_schemes_can_be_read,

@@ -1,18 +1,19 @@
 // One Application: how it stands, what differs, and what the next sync would do in which order.
 
 import { all, at, look, query } from "./ask.js";
+import { diffOf } from "./differences.js";
 import { fill, h, link, outside, paths, refill, say, soon } from "./draw.js";
-import { linesOf, plain } from "./lines.js";
+import { approveButton, keptPlansOf } from "./kept.js";
 import { follow } from "./news.js";
 import { operationsTable } from "./operations.js";
 import { saveButton } from "./picture.js";
-import { applicationActions, approveButton, rollbackButton } from "./steer.js";
+import { applicationActions, rollbackButton } from "./steer.js";
 import { objectsOf, wavesPicture } from "./waves.js";
 import { approvalOf, badge, count, moment, objectName, short, shortHash, terms, time } from "./words.js";
 
 const RESOURCES_MAX = 10_000;
 const OPERATIONS = 20;
-// So many objects of a wave are shown at once, and so many fields of an object.
+// So many objects of a wave are shown at once.
 const SHOWN = 200;
 
 const key = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace ?? ""}/${object.name}`;
@@ -27,7 +28,8 @@ export function showApplication(main, namespace, name) {
   const diff = h("section", { "aria-labelledby": "differs" }, h("h2", { id: "differs" }, "What differs"), h("div", null, "…"));
   const history = h("section", { "aria-labelledby": "history" });
   const operations = h("section", { "aria-labelledby": "operations" });
-  fill(main, head, waiting, diff, order, operations, history);
+  const plans = keptPlansOf(namespace, name, abort.signal);
+  fill(main, head, waiting, diff, order, plans.element, operations, history);
   const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null, kept: null, changes: null };
 
   function showHead() {
@@ -59,12 +61,14 @@ export function showApplication(main, namespace, name) {
       showHead();
       showOrder();
       refill(history, historyOf(state, path));
+      plans.take(line, resources);
       await showWaiting();
       const operation = line?.operation;
-      const compared = JSON.stringify([line?.sync, line?.revision, operation?.id, operation?.finishedAt]);
+      const compared = JSON.stringify([line?.sync, line?.revision, line?.plan, operation?.id, operation?.finishedAt]);
       if (compared !== state.compared) {
         state.compared = compared;
         ask();
+        plans.load();
       }
     } catch (problem) {
       if (problem.name === "AbortError") return;
@@ -154,7 +158,7 @@ export function showApplication(main, namespace, name) {
     if (kind === "application" && isOwn && state.isGone) {
       // Another one of its name is there now.
       state.isGone = false;
-      fill(main, head, waiting, diff, order, operations, history);
+      fill(main, head, waiting, diff, order, plans.element, operations, history);
     }
     if (((isOwn && kind !== "operation") || isOfSet) && !state.isGone) again();
     return undefined;
@@ -254,33 +258,6 @@ function objectOf(task, live) {
     h("span.states", null, badge(task.action), badge(live?.status, "sync"), badge(health?.status, "health"),
       live?.requiresPruning ? h("span.badge.warn", null, "no longer wanted") : null),
     h("span.words", null, [health?.message, task.reason].filter(Boolean).join("; "), " ", ruleOf(live)));
-}
-
-function diffOf({ objects, warnings }) {
-  const differing = objects.filter((one) => one.status !== "same");
-  return [
-    h("p.quiet", null, differing.length === 0 ? `Nothing: ${count(objects.length, "object")} as in the manifests.`
-      : `${differing.length} of ${count(objects.length, "object")}. Values of Secrets are masked.`),
-    differing.map((one) => h("details.differs", { "data-key": key(one), open: differing.length === 1 },
-      h("summary", null, badge(one.status), " ", objectName(one), one.ignored ? " (does not count)" : "",
-        h("small", null, one.estimate ? " estimate" : "", ` ${count(one.changes.length, "field")}`)),
-      one.error ? h("p.problem", null, `The server refuses the manifest: ${one.error}`) : null,
-      h("dl.changes", null, one.changes.slice(0, SHOWN).map(changeOf)),
-      one.changes.length > SHOWN ? h("p.quiet", null, `and ${count(one.changes.length - SHOWN, "other field")}, which are not shown`) : null)),
-    warnings.length > 0 ? [h("h3", null, "Findings"), h("ul", null, warnings.map((one) => h("li", null, one.message)))] : [],
-  ];
-}
-
-function changeOf(change) {
-  const shown = (value) => plain(typeof value === "string" ? value : JSON.stringify(value, null, 2));
-  const name = h("dt", null, h("code", null, plain(change.path) || "the whole object"));
-  const isText = (value) => typeof value === "string";
-  if (isText(change.before) && isText(change.after) && `${change.before}${change.after}`.includes("\n")) {
-    return h("div", null, name, h("dd", null, linesOf(change.before, change.after)));
-  }
-  return h("div", null, name, h("dd", null,
-    change.before === null ? null : h("pre.before", { tabindex: "0" }, h("span.unseen", null, "now: "), shown(change.before)),
-    change.after === null ? null : h("pre.after", { tabindex: "0" }, h("span.unseen", null, "then: "), shown(change.after))));
 }
 
 function historyOf({ resource, line }, path) {

@@ -2,6 +2,7 @@
 
 import { all, at, look, query } from "./ask.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
+import { deletionPreviewOf, rolloutPreviewOf } from "./foreseen.js";
 import { follow } from "./news.js";
 import { runsOf } from "./runs.js";
 import { memberActions, setActions } from "./steer.js";
@@ -25,7 +26,7 @@ export function showRollout(main, namespace, name) {
   const head = h("div");
   const steps = h("section", { "aria-labelledby": "steps" });
   const refused = h("div");
-  const preview = h("div", null, rolloutPreviewOf(path, namespace, abort), previewOf(path, abort));
+  const preview = h("div", null, rolloutPreviewOf(path, namespace, abort.signal), deletionPreviewOf(path, abort.signal));
   const runs = runsOf(namespace, name, abort.signal);
   fill(main, head, steps, refused, runs.element, preview);
   let [set, told, isGone] = [null, null, false];
@@ -249,59 +250,4 @@ function refusedOf(told, namespace) {
   const refused = Object.entries(told.refused ?? {});
   return refused.length > 0 ? h("section.problem", null, h("h2", null, "Not made or not changed"),
     h("ul", null, refused.map(([name, why]) => h("li", null, link(paths.application(namespace, name), name), `: ${why}`)))) : null;
-}
-
-// A rollout before it begins: who is in which step, what each would get, and what opens the steps.
-function rolloutPreviewOf(path, namespace, abort) {
-  const place = h("div", { "aria-live": "polite" });
-  const show = async () => {
-    try {
-      const { rollout, before, unknown } = await look(`${path}/plan`, abort.signal);
-      if (!rollout) return fill(place, h("p", null, "Its Applications are synced each by its own policy: there is no progressive sync."));
-      const of = (number) => rollout.members.filter((one) => one.step === String(number));
-      const would = (member) => wouldGet(member, before[member.application], unknown[member.application], namespace);
-      const outside = of(-1);
-      return fill(place, h("ol.foreseen", null, rollout.steps.map((step, index) => h("li.card", null,
-        h("h3", null, `Step ${index + 1} `, h("small", null, count(of(index + 1).length, "Application"))), h("p.quiet", null, step.selects),
-        terms([
-          ["At once", step.maxUpdate === 0 ? "none by itself: somebody has to sync each" : step.maxUpdate ?? "all"],
-          ["Begins by", (step.gates ?? []).length > 0 ? step.gates.join(", ") : index === 0 ? "itself" : "itself, after the step before"],
-          ["May fail", step.maxFailures ?? null], ["May take", step.deadlineSeconds ? long(step.deadlineSeconds * 1000) : null],
-        ]),
-        h("ul", null, of(index + 1).map(would))))),
-      outside.length > 0 ? [h("h3", null, "In no step"), h("p.quiet", null, "No step selects these: the rollout leaves them alone."), h("ul", null, outside.map(would))] : null);
-    } catch (problem) {
-      if (problem.name !== "AbortError") fill(place, h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
-      return undefined;
-    }
-  };
-  return h("section", { "aria-labelledby": "foreseen" }, h("h2", { id: "foreseen" }, "If a rollout began now"),
-    h("button", { type: "button", onclick: show, "data-do": "preview-rollout" }, "Show what it would do"), place);
-}
-
-function wouldGet(member, before, unknown, namespace) {
-  const [now, then] = [before, member.targetRevisions].map((all) => (all ?? []).map(short).join(", "));
-  const what = unknown ? `it is not known yet what it gets: ${unknown}` : member.status === "Healthy" ? `has ${then} already`
-    : now === then ? `${then} once more` : now ? `${now} → ${then}` : `${then}, its first`;
-  return h("li", null, link(paths.application(namespace, member.application), member.application), `: ${what}`);
-}
-
-// In which order all would go, for whoever wants to know it beforehand.
-function previewOf(path, abort) {
-  const place = h("div", { "aria-live": "polite" });
-  const show = async () => {
-    try {
-      const plan = await look(`${path}/deletion`, abort.signal);
-      const of = (step) => plan.members.filter((one) => one.step === String(step.step ?? -1)).map((one) => one.application).join(", ");
-      fill(place, h("ol", null, plan.steps.filter((step) => step.members > 0).map((step) => h("li", null,
-        h("strong", null, step.step ? `Step ${step.step} (${step.selects})` : "Those of no step"),
-        `, ${step.maxUpdate ? `${step.maxUpdate} at once` : "all at once"}: ${of(step)}`))),
-      plan.kept.length > 0 ? [h("h3", null, "What stays"), h("ul", null, plan.kept.map((kept) => h("li", null,
-        `${kept.what === "Objects" ? "Objects of " : ""}${kept.applications.join(", ")}: ${kept.why}`)))] : null);
-    } catch (problem) {
-      if (problem.name !== "AbortError") fill(place, h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
-    }
-  };
-  return h("section", { "aria-labelledby": "preview" }, h("h2", { id: "preview" }, "If it were deleted"),
-    h("button", { type: "button", onclick: show, "data-do": "preview" }, "Show in which order"), place);
 }

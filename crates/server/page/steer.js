@@ -3,31 +3,13 @@
 import { act, at, look, mayAct, query, remove } from "./ask.js";
 import { ask } from "./dialog.js";
 import { h } from "./draw.js";
-import { count, moment, objectName, short, shortHash } from "./words.js";
+import { count, moment, objectName, short } from "./words.js";
 
-const WHY = { name: "reason", label: "Why (for the record)" };
+export const WHY = { name: "reason", label: "Why (for the record)" };
 
 function buttons(...all) {
   const shown = all.filter(Boolean);
   return mayAct() && shown.length > 0 ? h("div.actions", { role: "group", "aria-label": "What can be done" }, shown) : null;
-}
-
-// Of a plan that waits for an approval.
-export function approveButton(app, plan) {
-  if (!mayAct() || app.deleting || !plan) return null;
-  const does = Object.entries(plan.actions).map(([action, number]) => `${number} to ${action}`).join(", ") || "nothing to write";
-  return ask("Approve…", () => ({
-    title: "Approve the plan",
-    what: [
-      `Plan ${shortHash(plan.hash)} of ${app.namespace}/${app.name} is carried out on ${app.destination.cluster}: ${does}, revision ${short(plan.revision)}.`,
-      "It is what is shown here, and nothing else; where that does not fit the cluster any more, the service refuses it and makes a new plan.",
-      plan.reason ? `${plan.by || "Somebody"} asks for it: ${plan.reason}` : "",
-      plan.needs ? `It needs ${plan.needs}.` : "",
-    ].filter(Boolean),
-    fields: [WHY],
-    action: "Approve",
-    run: ({ reason }) => act(`${at.plan(plan.hash)}/approve`, { reason }),
-  }));
 }
 
 // What becomes of a sync while another operation is under way.
@@ -48,7 +30,7 @@ export function applicationActions(app, path, resources) {
         { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" },
         { name: "prune", label: "Delete objects that are no longer in the manifests", kind: "check" },
         { name: "dryRun", label: "Dry run: the cluster judges everything, and nothing is written", kind: "check" },
-        { name: "resources", label: "Only some of its objects, without hooks", kind: "several", options: resources.filter((one) => !one.hook).map((one) => [selectorOf(one), objectName(one)]) },
+        someOf(resources),
         { name: "policy", label: "While another operation is under way", kind: "choice", value: "refuse", options: POLICIES },
         WHY,
       ],
@@ -79,11 +61,17 @@ export function applicationActions(app, path, resources) {
     }), true));
 }
 
+// Which of its objects it is about.
+export const someOf = (resources) => ({
+  name: "resources", label: "Only some of its objects, without hooks", kind: "several",
+  options: resources.filter((one) => !one.hook).map((one) => [selectorOf(one), objectName(one)]),
+});
+
 // An object as the API selects it, as one text.
 const selectorOf = ({ group = "", kind, namespace = "", name }) => JSON.stringify({ group, kind, namespace, name });
 
 // Tells what a sync would do that is asked for like this. A revision is planned once for a question.
-function planning(path, isRunning) {
+export function planning(path, isRunning) {
   const plans = new Map();
   return async (said) => {
     const { revision } = said;

@@ -20,6 +20,7 @@ const STATES = {
   AwaitingRetry: ["‖", "wait"],
   create: ["+", "good"], apply: ["~", "busy"], replace: ["↻", "warn"], prune: ["−", "bad"],
   "prune-skipped": ["·", "dull"], unchanged: ["=", "dull"],
+  waiting: ["‖", "wait"], kept: ["○", "busy"], replaced: ["»", "dull"], withdrawn: ["■", "dull"], taken: ["✓", "good"],
   modified: ["~", "warn"], added: ["+", "good"], extra: ["−", "bad"], same: ["=", "dull"],
 };
 

@@ -41,6 +41,8 @@ pub struct FoundWorld {
     files: BTreeMap<(String, String, String), Arc<str>>,
     /// Those that were asked for their names in this run; nothing where what was seen before counts.
     looked: Option<BTreeSet<Address>>,
+    /// Those of which that has found that their names have moved.
+    moved: BTreeSet<Address>,
     used: BTreeSet<Address>,
     /// What is asked over HTTP, and with which Secrets; nothing where nobody is.
     asked: Option<Box<Asked>>,
@@ -65,6 +67,7 @@ impl FoundWorld {
             trees: BTreeMap::new(),
             files: BTreeMap::new(),
             looked: None,
+            moved: BTreeSet::new(),
             used: BTreeSet::new(),
             asked: None,
         }
@@ -86,6 +89,11 @@ impl FoundWorld {
     /// The repositories that were asked for.
     pub(crate) fn used(&self) -> &BTreeSet<Address> {
         &self.used
+    }
+
+    /// Repositories of which this run has found that their names have moved: no later look finds that again.
+    pub(crate) fn moved(&self) -> &BTreeSet<Address> {
+        &self.moved
     }
 
     /// The same repositories and clusters, for an ApplicationSet whose relative addresses are relative to `base`.
@@ -117,7 +125,8 @@ impl FoundWorld {
         let repository = self.repositories.open(url, &self.base).map_err(|error| unanswered(&error))?;
         self.used.insert(repository.address().clone());
         if self.looked.as_mut().is_some_and(|looked| looked.insert(repository.address().clone())) {
-            repository.look().map_err(|error| unanswered(&error))?;
+            let has_moved = repository.look().map_err(|error| unanswered(&error))?;
+            self.moved.extend(has_moved.then(|| repository.address().clone()));
         }
         Ok(repository)
     }

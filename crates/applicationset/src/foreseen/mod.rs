@@ -103,11 +103,22 @@ pub fn foresee(
     targets: &BTreeMap<&str, Vec<String>>,
     options: &Options,
 ) -> Foreseen {
+    foresee_with(set, generated, existing, targets, (&Any, options))
+}
+
+/// The same, for who knows which projects and clusters there are.
+pub fn foresee_with(
+    set: &ApplicationSet,
+    generated: &Generated,
+    existing: &[Application],
+    targets: &BTreeMap<&str, Vec<String>>,
+    (known, options): (&dyn Known, &Options),
+) -> Foreseen {
     let bare = |(name, one): (&String, &Application)| (name.clone(), shown(one));
     let applications: BTreeMap<String, Application> = generated.applications.iter().map(bare).collect();
     let generated = Generated { applications, ..generated.clone() };
     let existing: Vec<Application> = existing.iter().map(shown).collect();
-    let changes = reconcile(set, Ok(&generated), &existing, &Any, options);
+    let changes = reconcile(set, Ok(&generated), &existing, known, options);
     let there: BTreeMap<&str, &Application> =
         beside(set, &existing).map(|one| (one.metadata.name.as_str(), one)).collect();
     let mut foreseen = Foreseen {

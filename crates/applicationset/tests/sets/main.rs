@@ -13,6 +13,7 @@ mod foreseen;
 mod guard;
 mod kept;
 mod laws;
+mod preview;
 mod requeue;
 mod retry;
 mod rollout;

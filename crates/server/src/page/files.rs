@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// All others.
-pub(super) static OTHERS: [File; 26] = [
+pub(super) static OTHERS: [File; 29] = [
     file!("text/css; charset=utf-8", "style.css"),
     file!("image/svg+xml", "icon.svg"),
     file!(SCRIPT, "main.js"),
@@ -41,11 +41,14 @@ pub(super) static OTHERS: [File; 26] = [
     file!(SCRIPT, "sets.js"),
     file!(SCRIPT, "operations.js"),
     file!(SCRIPT, "application.js"),
+    file!(SCRIPT, "differences.js"),
+    file!(SCRIPT, "kept.js"),
     file!(SCRIPT, "operation.js"),
     file!(SCRIPT, "output.js"),
     file!(SCRIPT, "story.js"),
     file!(SCRIPT, "timeline.js"),
     file!(SCRIPT, "rollout.js"),
+    file!(SCRIPT, "foreseen.js"),
     file!(SCRIPT, "runs.js"),
     file!(SCRIPT, "run.js"),
     file!(SCRIPT, "steer.js"),

@@ -98,16 +98,16 @@ impl Sets {
     ) -> Result<Self, ServiceError> {
         let SetOptions { mut policy, cases, new_globbing } = options;
         policy.preserved_labels.extend(store.own_labels().iter().map(|label| (*label).to_owned()));
-        let (board, mut events) = (SetBoard::default(), store.watch());
+        let mut events = store.watch();
         let generating = tidegate_generate::Options { new_globbing, now: None };
         let shared = Arc::new(SetShared {
             applications: Arc::clone(&applications.shared),
             supervisor: applications.supervisor.clone(),
             store,
-            options: policy.clone(),
+            options: policy,
             cases,
             generating,
-            board: board.clone(),
+            board: SetBoard::default(),
         });
         // From before the first of them is looked at.
         let mut changes = shared.applications.board.changes();
@@ -154,7 +154,7 @@ impl Sets {
         });
         is_settled.await.map_err(|_| EngineError::Stopped)?;
         applications.settle_turns();
-        let serving = SetServing::new(board, applications, supervisor.clone(), policy);
+        let serving = SetServing::new(shared, applications, supervisor.clone());
         Ok(Self { serving, supervisor, _feeding: feeding })
     }
 

@@ -118,8 +118,8 @@ async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
     passed
 }
 
-/// What a set generates, as the pure part of the house takes it.
-async fn generated_by(
+/// What a set generates, as the pure part of the house takes it. Applications of repositories that have moved are compared.
+pub(super) async fn generated_by(
     shared: &Arc<SetShared>,
     set: &ApplicationSet,
     is_fresh: bool,
@@ -129,13 +129,15 @@ async fn generated_by(
         let now = SystemClock.now().as_millis().div_euclid(1000);
         let options = tidegate_generate::Options { now: Some(now), ..shared.generating.clone() };
         let mut world = LiveWorld::new(&shared.applications, &set, is_fresh);
-        match generate(&set, &mut world, &options) {
+        let generated = match generate(&set, &mut world, &options) {
             Ok(Outcome::Done(done)) => Ok(taken(done)),
             Ok(Outcome::Unknown) => {
                 Err(failed("what its generators ask for is not there yet; it is asked again".to_owned()))
             }
             Err(errors) => Err(failed(errors.to_string())),
-        }
+        };
+        tell_moved(&shared.supervisor, world.moved());
+        generated
     };
     let fault = |error| Err(failed(format!("generating it met a fault: {error}")));
     tokio::task::spawn_blocking(work).await.unwrap_or_else(fault)

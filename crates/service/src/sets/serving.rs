@@ -12,9 +12,10 @@ use tidegate_model::reason_line;
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{FoundSets, SetBoard, SetCourse};
-use super::foreseeing::{RolloutPreview, foresee};
+use super::foreseeing::{Outlook, RolloutPreview, foresee};
 use super::line::{SetLine, awaits};
 use super::messages::{Answer, SetMessage, SetSupervisorMessage};
+use super::shared::SetShared;
 use super::wishes::{SetExplanation, SetWish};
 use crate::applications::Serving;
 use crate::applications::store::AppKey;
@@ -26,18 +27,19 @@ pub struct SetServing {
     board: SetBoard,
     applications: Serving,
     supervisor: ActorRef<SetSupervisorMessage>,
-    options: Arc<Options>,
+    shared: Arc<SetShared>,
+    outlook: Outlook,
 }
 
 impl SetServing {
-    /// Asks what is on this board, and whoever looks after it.
+    /// Asks what is on the board of the sets, and whoever looks after them.
     pub(crate) fn new(
-        board: SetBoard,
+        shared: Arc<SetShared>,
         applications: Serving,
         supervisor: ActorRef<SetSupervisorMessage>,
-        options: Options,
     ) -> Self {
-        Self { board, applications, supervisor, options: Arc::new(options) }
+        let board = shared.board.clone();
+        Self { board, applications, supervisor, shared, outlook: Outlook::default() }
     }
 
     /// Why nothing is done for the sets any more: what looks after them has ended. `None` while all is well.
@@ -53,7 +55,7 @@ impl SetServing {
 
     /// What is decided for all of them.
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.shared.options
     }
 
     /// One of them.
@@ -138,16 +140,15 @@ impl SetServing {
     pub fn plan(&self, text: &str) -> Result<DeletionPreview, ServiceError> {
         let set = self.only(text)?;
         let members = self.members(&set);
-        let deletion = preview::deletion(&set, &members, &self.options, SystemClock.now());
+        let deletion = preview::deletion(&set, &members, &self.shared.options, SystemClock.now());
         deletion.map_err(|refused| ServiceError::refused(refused.to_string()))
     }
 
-    /// What a progressive sync of the set that is meant would do, step by step, were it begun now. Nothing is done.
+    /// What a progressive sync of the set that is meant would do, step by step, were it begun now, and which Applications would
+    /// be made, changed and deleted before. Nothing is done but that its generators are asked.
     pub async fn plan_rollout(&self, text: &str) -> Result<RolloutPreview, ServiceError> {
         let set = self.only(text)?;
-        let members = self.members(&set);
-        let foreseen = foresee(&self.applications.shared, &set, &members, &self.options).await;
-        foreseen.map_err(ServiceError::refused)
+        foresee(&self.shared, &set, &self.outlook).await.map_err(ServiceError::refused)
     }
 
     /// The Applications that a set has now.

@@ -20,6 +20,7 @@ use tidegate_model::argo::{
     ApplicationSet, ApplicationSource, ClusterDecisionResourceGenerator, PluginGenerator,
     PullRequestGenerator, ScmGenerator,
 };
+use tidegate_source::Address;
 
 use crate::applications::manifests::Manifests;
 use crate::applications::projects::{Missing, Projects};
@@ -69,6 +70,11 @@ impl LiveWorld {
         }
         let project = Some(set.spec.template.spec.project.clone()).filter(|project| !project.contains("{{"));
         Self { known, set: key(set), project, found, clusters: None, http: Http::default() }
+    }
+
+    /// Repositories of which this run has found that their names have moved: no later look finds that again.
+    pub fn moved(&self) -> Vec<Address> {
+        self.found.moved().iter().cloned().collect()
     }
 
     /// What was fetched for a set that is gone is kept no longer.
