@@ -26,6 +26,7 @@ mod cascade;
 mod claims;
 mod clusters;
 mod connection;
+mod definitions;
 mod deploy;
 mod destination;
 mod families;
@@ -44,10 +45,12 @@ mod secrets;
 mod sets;
 mod shop;
 mod site;
+mod store;
 mod sync;
 mod taken_over;
 mod volume;
 mod whole_life;
+mod written;
 
 use std::process::ExitCode;
 
@@ -120,6 +123,10 @@ fn tests() -> Vec<suite::Test> {
         sets::rollouts::a_newer_commit_supersedes_a_rollout,
         shop::the_shop_is_deployed_in_order,
         shop::the_shop_survives_a_kill,
+        store::the_resources_are_shown_as_a_service_shows_them,
+        store::what_is_asked_for_in_a_resource_is_done_and_waited_for,
+        store::an_operation_under_way_is_ended_and_never_written_over,
+        store::rights_that_are_missing_and_definitions_are_named,
         sync::a_plan_and_a_dry_run_write_nothing,
         sync::without_a_dry_run_each_object_costs_one_request,
         sync::what_goes_when_fields_of_kubectl_are_taken_over_is_told,
@@ -135,6 +142,7 @@ fn tests() -> Vec<suite::Test> {
         taken_over::it_goes_with_its_objects_of_the_cluster_scope,
         volume::thousands_of_objects_fit_into_little_memory,
         whole_life::an_application_from_its_first_day_to_its_last,
+        written::a_status_is_written_once_a_second_at_most,
     ];
     let real_input = real_input::argo_cd_becomes_healthy_and_stays_as_it_is;
     let name = "real_input::argo_cd_becomes_healthy_and_stays_as_it_is";
@@ -142,5 +150,8 @@ fn tests() -> Vec<suite::Test> {
     let over = from_argo_cd::applications_go_over_one_at_a_time;
     let name = "from_argo_cd::applications_go_over_one_at_a_time";
     tests.push(suite::Test::new(name, over).reading(from_argo_cd::definitions()));
+    let judges = definitions::a_server_judges_by_ours_as_by_those_of_argo_cd;
+    let name = "definitions::a_server_judges_by_ours_as_by_those_of_argo_cd";
+    tests.push(suite::Test::new(name, judges).reading(from_argo_cd::definitions()));
     tests
 }

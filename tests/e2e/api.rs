@@ -306,6 +306,9 @@ fn metrics_tell_of_applications_and_of_what_their_operations_wait_for() {
         "argocd_app_info{namespace=\"argocd\",name=\"backend\",project=\"default\",autosync_enabled=\"true\",repo=\"./repo\",",
         "sync_status=\"Synced\",health_status=\"Healthy\",operation=\"\"} 1",
         "argocd_app_reconcile_count{namespace=\"argocd\",dest_server=\"in-cluster\"} ",
+        "argocd_cluster_info{server=\"https://kubernetes.default.svc\",name=\"in-cluster\"} 1\n",
+        "argocd_cluster_connection_status{server=\"https://kubernetes.default.svc\"} 1\n",
+        "argocd_cluster_api_resource_objects{server=\"https://kubernetes.default.svc\"} 7\n",
         "tidegate_wave_duration_seconds_bucket{phase=\"PreSync\",wave=\"0\",le=\"+Inf\"} ",
         "tidegate_phase_duration_seconds_count{phase=\"Sync\"} ",
         "tidegate_operation_duration_seconds_count{phase=\"Succeeded\"} 4\n",
@@ -321,6 +324,9 @@ fn metrics_tell_of_applications_and_of_what_their_operations_wait_for() {
         |line: &&str| line.starts_with("argocd_app_sync_total{") && line.contains("name=\"backend\"");
     let synced: Vec<&str> = text.lines().filter(counted).collect();
     assert!(synced.len() == 1 && synced[0].contains("phase=\"Succeeded\",dry_run=\"false\""), "{synced:?}");
+    let told = "argocd_cluster_events_total{server=\"https://kubernetes.default.svc\"} ";
+    let told = text.lines().find_map(|line| line.strip_prefix(told)).unwrap();
+    assert!(told.parse::<u32>().unwrap() > 3, "{told}");
     let flushes =
         text.lines().find_map(|line| line.strip_prefix("tidegate_log_flush_seconds_count ")).unwrap();
     assert!(flushes.parse::<u32>().unwrap() > 3, "{flushes}");

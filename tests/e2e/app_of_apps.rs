@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bench::Running;
 use crate::fleet::Fleet;
@@ -156,6 +156,11 @@ fn a_child_of_a_later_wave_waits_until_those_before_it_are_healthy() {
     for name in ["first", "second", "parent"] {
         family.until(name, is_in_order);
     }
+    let of = |name: &str| fleet.bench.json(&["app", "get", name, "-o", "json"])["status"].take();
+    let told =
+        |status: Value| (status["summary"]["isAppOfApps"].clone(), status["controllerNamespace"].clone());
+    assert_eq!(told(of("parent")), (json!(true), json!("argocd")));
+    assert_eq!(told(of("first")), (Value::Null, json!("argocd")));
     // The Deployment that gets ready, then the health of its Application, then the next Application.
     let ready = family.written("Deployment", "first")[1];
     let second = family.written("Application", "second")[0];

@@ -63,6 +63,7 @@ mod shops;
 mod shrinking;
 mod signed;
 mod state;
+mod statuses;
 mod superseding;
 mod sync;
 mod thirty;

@@ -1,6 +1,8 @@
 //! Applications whose repository is on a server: a real one, on loopback.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,6 +13,8 @@ use crate::bench::{Bench, Running};
 
 /// `me:hunter2`.
 const ME: &str = "Basic bWU6aHVudGVyMg==";
+
+const READER: &str = "readers-may-look-and-no-more";
 
 struct Stage {
     bench: Bench,
@@ -149,6 +153,56 @@ fn a_push_is_synced_and_the_server_may_go_and_come_back() {
     stage.refresh("two");
     stage.wait();
     assert!(stage.server.asked().iter().all(|one| *one == Asked::Names));
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+/// What `/metrics` says, to a reader.
+fn metrics(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /metrics HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {READER}\r\n\r\n")
+        .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn metrics_tell_what_a_repository_was_asked() {
+    let Some(mut stage) = Stage::new() else { return };
+    stage.bench.write_closed("tokens", format!("ben read-only {READER}\n"));
+    let args = ["serve", "--sim", "--apps", "apps", "--listen", "0", "--tokens", "tokens"];
+    let mut serving = stage.bench.start(&args);
+    let line = serving.await_line("the API is at");
+    let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    serving.await_line("serving 2 applications");
+    stage.wait();
+    let repository = stage.server.url("repo");
+    let count = |name: &str, labels: &str| -> usize {
+        let begin = format!("{name}{{repo=\"{repository}\"{labels}}} ");
+        let all = metrics(&address);
+        let found = all.lines().find_map(|line| line.strip_prefix(&begin));
+        found.map_or(0, |number| number.parse().unwrap())
+    };
+    // By the word of the server.
+    let mut asked = Vec::new();
+    let mut is_counted = || {
+        asked.extend(stage.server.asked());
+        [("ls-remote", Asked::Names), ("fetch", Asked::Objects)].into_iter().all(|(sort, kind)| {
+            let all = asked.iter().filter(|one| **one == kind).count();
+            let sort = format!(",request_type=\"{sort}\"");
+            let names = ["argocd_git_request_total", "argocd_git_request_duration_seconds_count"];
+            all > 0 && names.into_iter().all(|name| count(name, &sort) == all)
+        })
+    };
+    assert!((0..100).any(|_| is_counted()), "{asked:?} {}", metrics(&address));
+    let failed =
+        || ["argocd_git_lsremote_fail_total", "argocd_git_fetch_fail_total"].map(|name| count(name, ""));
+    assert_eq!(failed(), [0, 0]);
+    stage.server.go_away();
+    stage.refresh("one");
+    stage.until("one", |app| condition(app, "cannot be reached"));
+    assert!(failed()[0] > 0 && failed()[1] == 0, "{:?}", failed());
     serving.signal("TERM");
     serving.finish().expect_code(0);
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use tidegate_model::argo::{
-    Application, ApplicationStatus, ApplicationSummary, ConditionType, HealthState, ResourceStatus,
-    SyncStatus, SyncStatusCode,
+    Application, ApplicationStatus, ApplicationSummary, ConditionType, GROUP, HealthState, ResourceStatus,
+    Rest, SyncStatus, SyncStatusCode,
 };
 use tidegate_model::{HealthStatus, Object, Phase, Timestamp};
 
@@ -50,6 +50,8 @@ pub struct Resource {
     pub is_healthy_anyway: bool,
     /// Images of its containers, as they are in the cluster.
     pub images: Vec<String>,
+    /// Where it is reached from outside the cluster.
+    pub urls: Vec<String>,
     /// The rule that judges its health, where its annotations make that another than its kind has; empty: none does.
     pub own_rule: Option<Box<str>>,
     /// The version of the object that was compared, where that is known.
@@ -144,10 +146,7 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
             }
             conditions::set(&mut status.conditions, &found(), warnings, now);
             let (code, health) = (sync_status(&resources), health(&resources));
-            let images: BTreeSet<String> =
-                resources.iter_mut().flat_map(|one| std::mem::take(&mut one.images)).collect();
-            status.summary =
-                ApplicationSummary { images: images.into_iter().collect(), ..ApplicationSummary::default() };
+            status.summary = summary(&mut resources);
             set_resources(status, resources);
             (status.source_type, status.source_types) = sources.revisions(&source_types);
             (revisions, code, Some(health))
@@ -175,6 +174,19 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
     }
     if status.reconciled_at.is_none() || level >= Level::Latest {
         status.reconciled_at = Some(now.into());
+    }
+}
+
+fn summary(resources: &mut [Resource]) -> ApplicationSummary {
+    let images: BTreeSet<String> =
+        resources.iter_mut().flat_map(|one| std::mem::take(&mut one.images)).collect();
+    let urls: BTreeSet<String> = resources.iter_mut().flat_map(|one| std::mem::take(&mut one.urls)).collect();
+    let is_application = |one: &Resource| one.status.group == GROUP && one.status.kind == "Application";
+    ApplicationSummary {
+        images: images.into_iter().collect(),
+        external_urls: urls.into_iter().collect(),
+        is_app_of_apps: resources.iter().any(is_application),
+        rest: Rest::new(),
     }
 }
 

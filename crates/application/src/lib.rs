@@ -11,6 +11,7 @@
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
 //! | [`credentials`] | what of it must not be seen? |
 //! | [`deletion`] | is it deleted, with what of it, and what is done next for that? |
+//! | [`external`] | where are its objects reached from outside the cluster? |
 //! | [`hosted`] | which repositories, branches and pull requests does a server tell of? |
 //! | [`hook_finalizers`] | which of its finalizers are there because of its hooks? |
 //! | [`dependencies`] | what does it wait for, before it is synced and before it is deleted? |
@@ -32,6 +33,7 @@ pub mod conditions;
 pub mod credentials;
 pub mod deletion;
 pub mod dependencies;
+pub mod external;
 pub mod global_projects;
 pub mod hook_finalizers;
 pub mod hosted;

@@ -12,8 +12,7 @@ use tidegate_application::credentials::{text_without_credentials, without_creden
 use tidegate_application::{automated, operation};
 use tidegate_applicationset::ownership::set_of;
 use tidegate_model::argo::{
-    Application, ApplicationCondition, ApplicationSource, OperationInitiator, OperationRequest,
-    SyncStatusCode, Time,
+    Application, ApplicationCondition, ApplicationSource, OperationRequest, SyncStatusCode, Time,
 };
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
@@ -245,11 +244,7 @@ pub(crate) fn health(application: &Application) -> HealthStatus {
 }
 
 fn operation_line(application: &Application) -> Option<OperationLine> {
-    let by = |asked: &OperationRequest| {
-        let OperationInitiator { automated, username, .. } = &asked.initiated_by;
-        let is_said = !username.is_empty() && operation::cascade(asked).is_some();
-        if *automated && !is_said { OperationInitiator::AUTOMATED.to_owned() } else { username.clone() }
-    };
+    let by = |asked: &OperationRequest| asked.initiated_by.name().to_owned();
     let asked = application.operation.as_ref();
     let known = application.status.operation_state.as_ref();
     // What it waits for before it begins is known too.

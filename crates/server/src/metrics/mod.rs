@@ -8,8 +8,10 @@
 //!
 //! Labels are names of applications, and words of ours; nothing else that somebody may choose costs memory.
 
+mod clusters;
 mod names;
 mod page;
+mod repositories;
 mod sets;
 mod syncs;
 mod tally;

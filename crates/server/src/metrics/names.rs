@@ -33,6 +33,15 @@ metrics! {
     SET_INFO Gauge "argocd_appset_info" "ApplicationSets and whether their Applications are as generated; always 1.";
     SET_OWNED Gauge "argocd_appset_owned_applications" "Applications that an ApplicationSet owns.";
     SET_RECONCILE Histogram "argocd_appset_reconcile" "How long looking at an ApplicationSet took, in seconds.";
+    GIT_REQUEST Counter "argocd_git_request_total" "Requests to Git repositories over the network.";
+    GIT_SECONDS Histogram "argocd_git_request_duration_seconds" "How long they took.";
+    LIST_FAILED Counter "argocd_git_lsremote_fail_total" "Those for branches and tags of which nothing came.";
+    FETCH_FAILED Counter "argocd_git_fetch_fail_total" "Those for commits and tags of which nothing came.";
+    CLUSTER_INFO Gauge "argocd_cluster_info" "Clusters that applications may go to; always 1.";
+    CLUSTER_CONNECTED Gauge "argocd_cluster_connection_status" "1 while a cluster answers.";
+    CLUSTER_OBJECTS Gauge "argocd_cluster_api_resource_objects" "Objects that applications have in a cluster.";
+    CLUSTER_KINDS Gauge "argocd_cluster_api_resources" "Kinds that are watched in a cluster.";
+    CLUSTER_EVENTS Counter "argocd_cluster_events_total" "Changes that the watches of a cluster have told of.";
     BLOCKED Counter "tidegate_blocked_seconds_total" "How long operations have waited, by what they waited for.";
     DEADLINES Counter "tidegate_deadlines_passed_total" "Deadlines that passed, by what they were of.";
     ENGINE_UP Gauge "tidegate_engine_up" "1 while the engine works; 0 when its log takes nothing any more.";

@@ -8,10 +8,12 @@ use tidegate_service::applications::store::AppKey;
 use tidegate_service::lines::{ApplicationLine, SyncPolicyLine};
 use tidegate_service::sets::SetServing;
 
+use super::clusters::of_clusters;
 use super::names::{
     APP_CONDITION, APP_INFO, APP_RECONCILE, APP_SYNC_SECONDS, APP_SYNC_TOTAL, BLOCKED, DEADLINES, ENGINE_UP,
     FLUSH, HTTP, OPEN, OPERATION, PHASE, QUEUE, RETRIES, STREAMS, TASKS, WAVE,
 };
+use super::repositories::of_repositories;
 use super::sets::of_sets;
 use super::text::Text;
 use super::{Metrics, open};
@@ -26,6 +28,8 @@ pub(crate) fn page(
     let mut text = Text::default();
     if let Some(serving) = serving {
         of_applications(&mut text, metrics, serving);
+        of_clusters(&mut text, serving);
+        of_repositories(&mut text, serving);
     }
     if let Some(sets) = sets {
         of_sets(&mut text, sets);

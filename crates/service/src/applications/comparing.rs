@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use tidegate_application::comparison::{self, Outcome, Resource, Version};
 use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
-use tidegate_application::{automated, operation, superseding};
+use tidegate_application::{automated, external, operation, superseding};
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_executor::effects::{self, Differences, NO_OPERATION, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
@@ -448,6 +448,7 @@ fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -
         is_ignored: ignored,
         is_healthy_anyway: live.is_some_and(ignores_health),
         images: live.map(all_images).unwrap_or_default(),
+        urls: live.map(external::urls).unwrap_or_default(),
         own_rule: live.and_then(|live| own_rule(live, rules)),
         version: live.and_then(Version::of),
     }

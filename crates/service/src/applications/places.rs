@@ -4,6 +4,7 @@
 //! holds back its own applications, with its reason, and nothing else.
 
 mod asking;
+pub(crate) mod standing;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 mod tests;

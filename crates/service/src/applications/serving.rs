@@ -16,9 +16,11 @@ use tidegate_model::argo::{Application, OperationRequest, ResourceStatus};
 use tidegate_model::{Cascade, Gvk, ObjectKey, OperationId, Plan, ResourceSelector, Warning, Wisher};
 use tokio::sync::{broadcast, oneshot};
 
+use super::asked::RepositoryRequests;
 use super::board::Found;
 use super::listing::{self, Begins, OrderBy, Page, Wanted};
 use super::messages::{Answer, SupervisorMessage};
+use super::places::standing::ClusterStanding;
 use super::shared::Shared;
 use super::store::AppKey;
 use super::{comparing, deleting, pushed};
@@ -101,6 +103,16 @@ impl Serving {
             }
         };
         objects.iter().map(rule).collect()
+    }
+
+    /// What Git repositories over the network were asked.
+    pub fn git_requests(&self) -> Vec<RepositoryRequests> {
+        self.shared.requests.counted()
+    }
+
+    /// How each cluster stands that applications may go to.
+    pub fn clusters(&self) -> Vec<ClusterStanding> {
+        self.shared.places.standing(&self.shared.watching)
     }
 
     /// How long comparisons took, by the namespace of the application and its cluster.

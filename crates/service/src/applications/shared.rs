@@ -15,6 +15,7 @@ use tidegate_oplog::Log;
 use tokio::sync::broadcast;
 
 use super::actor::forget_unwritten;
+use super::asked::GitRequests;
 use super::board::Board;
 use super::depending::Depending;
 use super::manifests::Manifests;
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub turns: Turns,
     pub watching: Watchings,
     pub reconciles: Reconciles,
+    /// What Git repositories were asked.
+    pub requests: GitRequests,
     pub looks: Looks,
     /// What servers of repositories tell.
     pub told: broadcast::Sender<Arc<Told>>,

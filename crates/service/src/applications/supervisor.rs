@@ -21,6 +21,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::actor::{AppArguments, ApplicationActor, end_in_engine};
 use super::announcing::announce;
+use super::asked::GitRequests;
 use super::board::{Board, Deployments};
 use super::depending::Depending;
 use super::given::{self, Given};
@@ -74,6 +75,8 @@ impl Applications {
         sourcing: Sourcing,
     ) -> Result<Self, ServiceError> {
         let mut reach = Reach::new(state_dir.repositories());
+        let requests = GitRequests::default();
+        reach.listener = requests.listener();
         let mut globals = None;
         if let Some(files) = &sourcing.files {
             reach.credentials = files.read()?;
@@ -119,6 +122,7 @@ impl Applications {
             turns: Turns::default(),
             watching,
             reconciles: Reconciles::default(),
+            requests,
             looks: Looks::default(),
             told: broadcast::Sender::new(TOLD_KEPT),
         });

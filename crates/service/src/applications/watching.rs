@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tidegate_cluster::{Cluster, ErrorKind, Followed, Pauses, Scope, follow};
-use tidegate_model::{Destination, Object, ObjectKey};
+use tidegate_model::{Destination, Gvk, Object, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -48,6 +48,19 @@ impl Mark {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is seen of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Objects that applications have there.
+    pub objects: u64,
+    /// Kinds that are watched.
+    pub kinds: u64,
+    /// Changes that were told of.
+    pub events: u64,
+    /// Something is watched, and changes of nothing are seen.
+    pub is_blind: bool,
 }
 
 /// The watches of all clusters.
@@ -119,6 +132,11 @@ impl Watchings {
         lock(&self.clusters).values().flat_map(|watching| watching.forbidden(application)).collect()
     }
 
+    /// What is seen of a cluster now.
+    pub fn seen(&self, destination: &Destination) -> Seen {
+        lock(&self.clusters).get(destination).map(Watching::seen).unwrap_or_default()
+    }
+
     /// An application cares for nothing any more.
     pub fn forget(&self, application: &AppKey) {
         lock(&self.clusters).values().for_each(|watching| watching.forget(application));
@@ -154,6 +172,19 @@ impl Watching {
 
     fn now(&self) -> u64 {
         lock(&self.0.index).clock
+    }
+
+    fn seen(&self) -> Seen {
+        let index = lock(&self.0.index);
+        let kinds: BTreeSet<&Gvk> = index.watched.keys().map(|scope| &scope.gvk).collect();
+        let mut allowed = index.watched.values().filter(|watched| watched.forbidden.is_none());
+        let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        Seen {
+            objects: count(index.owners.len()),
+            kinds: count(kinds.len()),
+            events: index.events,
+            is_blind: allowed.clone().next().is_some() && allowed.all(|watched| !watched.is_seen),
+        }
     }
 
     fn has_news(&self, application: &AppKey) -> bool {

@@ -59,6 +59,9 @@ impl AppState {
         }
         let now = self.now();
         comparison::take_in(&mut self.application, outcome, with.level, now);
+        if self.shared.store.is_shared() {
+            self.application.status.controller_namespace = self.shared.store.home();
+        }
         // Its branch means what was compared just now.
         self.found = None;
         self.doubt_plan();

@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::applications::watching::Watchings;
 use crate::simulated;
 
 /// A request: the cluster that it came to, by its UID, who asked by which credentials, and what.
@@ -222,8 +223,15 @@ async fn whether_a_cluster_is_there_is_not_known_before_it_was_asked_and_its_sec
     places.declare(vec![site.declaration("argocd/staging", "t")]);
     places.have_come();
     assert!(places.unasked(&wanted).is_some(), "nobody has asked");
+    let (watching, _) = Watchings::new();
+    let connected = || {
+        let all = places.standing(&watching).into_iter();
+        all.map(|one| (one.name, one.is_connected)).collect::<Vec<_>>()
+    };
+    assert_eq!(connected(), [("in-cluster".to_owned(), true), ("staging".to_owned(), false)]);
     places.ask(&engine).await;
     assert_eq!(places.unasked(&wanted), None);
+    assert_eq!(connected(), [("in-cluster".to_owned(), true), ("staging".to_owned(), true)]);
     // One that does not answer was asked all the same.
     places.declare(vec![Declaration {
         declared: Declared {
@@ -236,6 +244,7 @@ async fn whether_a_cluster_is_there_is_not_known_before_it_was_asked_and_its_sec
     places.ask(&engine).await;
     let wanted = ApplicationDestination { name: "dead".to_owned(), ..ApplicationDestination::default() };
     assert!(matches!(places.resolve(&wanted), Err(NoPlace::Away(_))));
+    assert_eq!(connected(), [("in-cluster".to_owned(), true), ("dead".to_owned(), false)]);
     engine.shutdown().await;
 }
 

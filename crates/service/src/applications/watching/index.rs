@@ -23,6 +23,8 @@ pub(super) struct Index {
     pub narrow: BTreeSet<Gvk>,
     /// Grows with all that is told.
     pub clock: u64,
+    /// So many changes of single objects were told of.
+    pub events: u64,
     /// What was told last, for those who come to care for it later and have read it before.
     recent: Recent,
     /// When other kinds began to be served.
@@ -221,6 +223,7 @@ impl Index {
 
     /// An object is so now. Says to whom that is news.
     pub fn changed(&mut self, object: &ObjectKey, state: &State) -> BTreeSet<AppKey> {
+        self.events = self.events.saturating_add(1);
         self.clock = self.clock.saturating_add(1);
         let (applications, clock) = (&mut self.applications, self.clock);
         self.recent.add(clock, object, state);

@@ -25,9 +25,10 @@ pub(crate) struct Lists {
 /// Those of an application.
 pub(super) const OF_APPLICATION: Lists = Lists {
     lists: &[
-        ("/resources", 5, is_resource_well),
+        ("/resources", 4, is_resource_well),
         ("/operationState/syncResult/resources", 2, is_result_well),
         ("/summary/images", 1, |_| true),
+        ("/summary/externalURLs", 1, |_| true),
     ],
     has_reasons: false,
     command: "tidegate app get",

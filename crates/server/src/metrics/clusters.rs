@@ -1,0 +1,30 @@
+//! The clusters that applications go to, as far as their watches tell.
+
+use tidegate_service::applications::{ClusterStanding, Serving};
+
+use super::names::{CLUSTER_CONNECTED, CLUSTER_EVENTS, CLUSTER_INFO, CLUSTER_KINDS, CLUSTER_OBJECTS, Metric};
+use super::text::Text;
+
+/// A metric that is one number of a cluster.
+type Count = (Metric, fn(&ClusterStanding) -> u64);
+
+/// How each stands.
+pub(super) fn of_clusters(text: &mut Text, serving: &Serving) {
+    let all = serving.clusters();
+    let mut info = text.metric(CLUSTER_INFO);
+    for one in &all {
+        info.count(&[("server", &one.server), ("name", &one.name)], 1);
+    }
+    let counts: [Count; 4] = [
+        (CLUSTER_CONNECTED, |one| u64::from(one.is_connected)),
+        (CLUSTER_OBJECTS, |one| one.objects),
+        (CLUSTER_KINDS, |one| one.kinds),
+        (CLUSTER_EVENTS, |one| one.events),
+    ];
+    for (metric, count) in counts {
+        let mut samples = text.metric(metric);
+        for one in &all {
+            samples.count(&[("server", &one.server)], count(one));
+        }
+    }
+}
