@@ -51,19 +51,24 @@ impl<'n> App<'n> {
         Ok(Self { secret, app })
     }
 
-    /// Where the API is: at the `api` of a generator, or else where the Secret says. The App is no other server's.
-    pub fn base(&self, asking: Asking<'_>, api: &str, usual: &str) -> Result<Base, Problem> {
-        let named = self.app.named_base();
-        let base = asking.api(api, named.unwrap_or(usual))?;
-        let named = named.map(|named| Base::new("githubAppEnterpriseBaseUrl", named)).transpose()?;
-        match named {
-            Some(named) if !is_same_server(named.uri(), base.uri()) => Err(Problem::new(format!(
-                "api {} is another server than githubAppEnterpriseBaseUrl of Secret {}; leave one of them away",
-                base.text(),
-                self.secret
-            ))),
-            _ => Ok(base),
+    /// Where the API is: at the `api` of a generator, or else where the Secret says, or else in its public place. The App is no
+    /// other server's, whatever a generator says: what it signs would do for that one.
+    pub fn base(&self, asking: Asking<'_>, api: &str) -> Result<Base, Problem> {
+        let base = asking.api(api, self.app.base())?;
+        let own = Base::new("githubAppEnterpriseBaseUrl", self.app.base())?;
+        if is_same_server(own.uri(), base.uri()) {
+            return Ok(base);
         }
+        let (api, secret) = (base.text(), self.secret);
+        Err(Problem::new(match self.app.named_base() {
+            Some(_) => format!(
+                "api {api} is another server than githubAppEnterpriseBaseUrl of Secret {secret}; leave api away, or correct one of them"
+            ),
+            None => format!(
+                "api {api} is another server than {}, the one that the GitHub App of Secret {secret} is for; write githubAppEnterpriseBaseUrl into the Secret",
+                own.text()
+            ),
+        }))
     }
 
     /// What proves who asks: a token of the App's installation, at an owner where the Secret does not say which.

@@ -207,11 +207,14 @@ impl<'w> Conversation<'w> {
         self.wrong(format!("did not answer within {} s", self.patience.as_secs_f64()))
     }
 
-    /// Gives up what proves who asks, where it is kept. Says whether another one may be accepted.
+    /// Gives up what proves who asks, where it was kept and may have been taken back since. Says whether another one may be
+    /// accepted.
     fn give_up(&self) -> bool {
-        let Some(held) = self.proof.as_ref().and_then(|proof| proof.held.as_ref()) else { return false };
+        let held = self.proof.as_ref().and_then(|proof| proof.held.as_ref());
+        // What is new may do for others.
+        let Some(held) = held.filter(|held| held.is_kept) else { return false };
         self.web.tokens.give_up(&held.installed, &held.token);
-        held.is_kept
+        true
     }
 
     /// By whom the server knows us again.

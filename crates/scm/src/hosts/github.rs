@@ -78,7 +78,7 @@ fn talk<'a>(
     // An App goes before a token, as Argo CD has it.
     let app = if app.is_empty() { None } else { Some(App::of(asking, app)?) };
     let base = match &app {
-        Some(app) => app.base(asking, api, PUBLIC)?,
+        Some(app) => app.base(asking, api)?,
         None => asking.api(api, PUBLIC)?,
     };
     let host = base.uri().host().unwrap_or_default().to_owned();

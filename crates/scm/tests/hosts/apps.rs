@@ -9,11 +9,12 @@ use base64::prelude::BASE64_STANDARD;
 use rsa::RsaPrivateKey;
 use rsa::pkcs1::EncodeRsaPrivateKey as _;
 use rsa::rand_core::OsRng;
-use serde_json::{Value, json};
-use tidegate_scm::{Clock, Token, Web};
+use serde_json::json;
+use tidegate_generate::{Branch, PullRequest, Unanswered};
+use tidegate_scm::{Asking, Clock, Policy, Secrets, Token, Web};
 
 use crate::server::{Page, Server};
-use crate::{branches_by, lines, requests_by};
+use crate::{branches_with, lines, requests_with};
 
 const REPOS: &str = "/api/v3/orgs/acme/repos?per_page=100";
 const PULLS: &str = "/api/v3/repos/acme/web/pulls?state=open&per_page=100";
@@ -31,23 +32,41 @@ fn key() -> &'static str {
     })
 }
 
-/// The Secrets with Apps that there are.
-pub fn secret(name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String> {
-    let mut fields = BTreeMap::from([
-        ("githubAppID", "17"),
-        ("githubAppInstallationID", "7"),
-        ("githubAppPrivateKey", key()),
-    ]);
-    match name {
-        "app" => {}
-        "anywhere" => drop(fields.remove("githubAppInstallationID")),
-        "elsewhere" => drop(fields.insert("githubAppEnterpriseBaseUrl", "https://git.example.com/api/v3")),
-        "keyless" => drop(fields.remove("githubAppPrivateKey")),
-        "broken" => drop(fields.insert("githubAppPrivateKey", "hunter2")),
-        _ => return Err(format!("there is no Secret {name}")),
+/// The Secrets with Apps that there are, of a server.
+struct Apps(String);
+
+impl Secrets for Apps {
+    fn secret(&self, name: &str, key: &str) -> Result<Token, String> {
+        Err(format!("there is no key {key} in Secret {name}"))
     }
-    let asked = keys.iter().filter_map(|key| Some(((*key).to_owned(), Token::new(fields.get(key)?))));
-    Ok(asked.collect())
+
+    fn app_secret(&self, name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String> {
+        let safe = self.0.replace("http://", "https://");
+        let mut fields = BTreeMap::from([
+            ("githubAppID", "17"),
+            ("githubAppInstallationID", "7"),
+            ("githubAppPrivateKey", key()),
+            ("githubAppEnterpriseBaseUrl", self.0.as_str()),
+        ]);
+        match name {
+            "app" => {}
+            "public" => drop(fields.remove("githubAppEnterpriseBaseUrl")),
+            "anywhere" => drop(fields.remove("githubAppInstallationID")),
+            "elsewhere" => {
+                fields.insert("githubAppEnterpriseBaseUrl", "https://git.example.com/api/v3");
+            }
+            "safe" => drop(fields.insert("githubAppEnterpriseBaseUrl", &safe)),
+            "keyless" => drop(fields.remove("githubAppPrivateKey")),
+            "broken" => drop(fields.insert("githubAppPrivateKey", "hunter2")),
+            _ => return Err(format!("there is no Secret {name}")),
+        }
+        let asked = keys.iter().filter_map(|key| Some(((*key).to_owned(), Token::new(fields.get(key)?))));
+        Ok(asked.collect())
+    }
+
+    fn config_map(&self, name: &str, key: &str) -> Result<String, String> {
+        Err(format!("there is no key {key} in ConfigMap {name}"))
+    }
 }
 
 fn given(token: &str) -> Page {
@@ -71,12 +90,18 @@ fn web(now: &Arc<AtomicU64>) -> Web {
     Web::default().with_clock(Clock::new(move || now.load(Ordering::SeqCst)))
 }
 
-fn repositories(server: &Server, secret: &str) -> Value {
-    json!({"github": {"organization": "acme", "api": server.url(), "appSecretName": secret}})
+fn repositories(web: &Web, server: &Server, secret: &str) -> Result<Vec<Branch>, Unanswered> {
+    let generator = json!({"github": {"organization": "acme", "api": server.url(), "appSecretName": secret}});
+    branches_with(Asking { web, secrets: &Apps(server.url()), policy: &Policy::default() }, generator)
 }
 
-fn pulls(server: &Server, secret: &str) -> Value {
-    json!({"github": {"owner": "acme", "repo": "web", "api": server.url(), "appSecretName": secret}})
+fn pulls(web: &Web, server: &Server, secret: &str) -> Result<Vec<PullRequest>, Unanswered> {
+    pulls_at(web, server, &server.url(), secret)
+}
+
+fn pulls_at(web: &Web, server: &Server, api: &str, secret: &str) -> Result<Vec<PullRequest>, Unanswered> {
+    let generator = json!({"github": {"owner": "acme", "repo": "web", "api": api, "appSecretName": secret}});
+    requests_with(Asking { web, secrets: &Apps(server.url()), policy: &Policy::default() }, generator)
 }
 
 /// What was asked, and with what of a token.
@@ -97,16 +122,16 @@ fn visits(server: &Server) -> Vec<(String, String)> {
 fn a_token_of_an_app_serves_all_questions_until_shortly_before_its_end() {
     let (server, now) = (github(), Arc::new(AtomicU64::new(NOON)));
     let web = web(&now);
-    assert_eq!(lines(&branches_by(&web, repositories(&server, "app")).unwrap()), ["web main 1"]);
+    assert_eq!(lines(&repositories(&web, &server, "app").unwrap()), ["web main 1"]);
     let asked = visits(&server);
     assert_eq!(asked[0], (TOKEN.to_owned(), "signed".to_owned()));
     assert!(asked.len() == 3 && asked[1..].iter().all(|(_, token)| token == "hunter2-1"), "{asked:?}");
     now.store(NOON + 3299, Ordering::SeqCst);
-    assert_eq!(requests_by(&web, pulls(&server, "app")), Ok(Vec::new()));
+    assert_eq!(pulls(&web, &server, "app"), Ok(Vec::new()));
     assert_eq!(visits(&server), [(format!("GET {PULLS}"), "hunter2-1".to_owned())]);
     now.store(NOON + 3300, Ordering::SeqCst);
     server.at(TOKEN, given("hunter2-2"));
-    assert_eq!(requests_by(&web, pulls(&server, "app")), Ok(Vec::new()));
+    assert_eq!(pulls(&web, &server, "app"), Ok(Vec::new()));
     let asked = visits(&server);
     assert_eq!(asked.last(), Some(&(format!("GET {PULLS}"), "hunter2-2".to_owned())), "{asked:?}");
 }
@@ -115,20 +140,22 @@ fn a_token_of_an_app_serves_all_questions_until_shortly_before_its_end() {
 fn a_token_that_was_taken_back_is_given_up_and_another_is_tried_once() {
     let (server, now) = (github(), Arc::new(AtomicU64::new(NOON)));
     let web = web(&now);
-    assert_eq!(requests_by(&web, pulls(&server, "app")), Ok(Vec::new()));
+    assert_eq!(pulls(&web, &server, "app"), Ok(Vec::new()));
     server.visits();
-    server.put(PULLS, Page::status(401, json!({"message": "Bad credentials hunter2-1"})));
-    let error = requests_by(&web, pulls(&server, "app")).unwrap_err();
+    server.at(TOKEN, given("hunter2-2"));
+    server.put(PULLS, Page::status(401, json!({"message": "Bad credentials hunter2-2"})));
+    let error = pulls(&web, &server, "app").unwrap_err();
     let expected = "it does not accept the token of the GitHub App of Secret app";
     assert!(error.reason.ends_with(expected), "{error:?}");
     let asked: Vec<_> = visits(&server).into_iter().map(|(asked, _)| asked).collect();
     assert_eq!(asked, [format!("GET {PULLS}"), TOKEN.to_owned(), format!("GET {PULLS}")]);
-    // The same holds for branches.
+    // The other one was new, and serves the next question. The same holds for branches.
     server.put(PULLS, Page::of(json!([])));
-    assert_eq!(requests_by(&web, pulls(&server, "app")), Ok(Vec::new()));
+    assert_eq!(pulls(&web, &server, "app"), Ok(Vec::new()));
+    assert_eq!(visits(&server), [(format!("GET {PULLS}"), "hunter2-2".to_owned())]);
     server.put(REPOS, Page::status(401, json!({})));
     server.visits();
-    assert!(branches_by(&web, repositories(&server, "app")).is_err());
+    assert!(repositories(&web, &server, "app").is_err());
     let asked: Vec<_> = visits(&server).into_iter().map(|(asked, _)| asked).collect();
     assert_eq!(asked, [format!("GET {REPOS}"), TOKEN.to_owned(), format!("GET {REPOS}")]);
 }
@@ -137,7 +164,7 @@ fn a_token_that_was_taken_back_is_given_up_and_another_is_tried_once() {
 fn an_installation_is_found_at_the_organisation() {
     let server = github();
     server.put("/api/v3/users/acme/installation", Page::of(json!({"id": 7})));
-    assert_eq!(branches_by(&Web::default(), repositories(&server, "anywhere")).unwrap().len(), 1);
+    assert_eq!(repositories(&Web::default(), &server, "anywhere").unwrap().len(), 1);
     let asked: Vec<_> = visits(&server).into_iter().take(4).collect();
     let signed = |asked: &str| (asked.to_owned(), "signed".to_owned());
     assert_eq!(
@@ -151,6 +178,39 @@ fn an_installation_is_found_at_the_organisation() {
     );
 }
 
+/// Who writes a generator must not have what an App signs: it is good for tokens of all its installations.
+#[test]
+fn an_app_is_told_to_no_other_server_than_its_own() {
+    let server = github();
+    let public = "is another server than https://api.github.com, the one that the GitHub App of Secret public is for; write githubAppEnterpriseBaseUrl into the Secret";
+    let named =
+        |secret: &str| format!("is another server than githubAppEnterpriseBaseUrl of Secret {secret}");
+    for (secret, expected) in
+        [("public", public.to_owned()), ("elsewhere", named("elsewhere")), ("safe", named("safe"))]
+    {
+        let web = Web::default();
+        for error in
+            [pulls(&web, &server, secret).unwrap_err(), repositories(&web, &server, secret).unwrap_err()]
+        {
+            let begin = format!("api {} {expected}", server.url());
+            assert!(error.reason.starts_with(&begin), "{error:?}");
+            assert!(!error.is_missing, "{error:?}");
+        }
+    }
+    assert!(visits(&server).is_empty(), "nobody was asked");
+    // Its own one may be named, and need not be; nothing of this goes out to it.
+    let stopped = Web::default();
+    stopped.stop();
+    for api in ["", "https://api.github.com", "https://api.github.com:443/"] {
+        let error = pulls_at(&stopped, &server, api, "public").unwrap_err();
+        assert!(error.reason.ends_with("it was interrupted"), "{api}: {error:?}");
+    }
+    for api in ["https://github.com", "http://api.github.com", "https://api.github.com:8443"] {
+        let error = pulls_at(&stopped, &server, api, "public").unwrap_err();
+        assert!(error.reason.ends_with(public), "{api}: {error:?}");
+    }
+}
+
 #[test]
 fn apps_that_are_given_no_token() {
     let server = github();
@@ -161,10 +221,9 @@ fn apps_that_are_given_no_token() {
             "broken",
             "appSecretName: Secret broken has a githubAppPrivateKey that is no private RSA key in PEM",
         ),
-        ("elsewhere", "is another server than githubAppEnterpriseBaseUrl of Secret elsewhere"),
         ("anywhere", "knows no installation of it at acme; install it there"),
     ] {
-        let error = requests_by(&Web::default(), pulls(&server, secret)).unwrap_err();
+        let error = pulls(&Web::default(), &server, secret).unwrap_err();
         assert!(error.reason.contains(expected), "{error:?}");
         // Nothing is said to be missing that was not looked for.
         assert!(!error.is_missing, "{error:?}");
@@ -182,7 +241,7 @@ fn apps_that_are_given_no_token() {
         (Page::status(429, json!({})).with("Retry-After: 57"), "asks us to wait; try again in"),
     ] {
         server.at(TOKEN, page);
-        let error = requests_by(&Web::default(), pulls(&server, "app")).unwrap_err();
+        let error = pulls(&Web::default(), &server, "app").unwrap_err();
         let begin = "the GitHub App of Secret app has no token: GitHub at http://127.0.0.1";
         assert!(error.reason.starts_with(begin) && error.reason.contains(expected), "{error:?}");
         assert!(!error.is_missing, "{error:?}");
@@ -192,7 +251,7 @@ fn apps_that_are_given_no_token() {
     let now = Arc::new(AtomicU64::new(NOON));
     let web = web(&now);
     for asked in [1, 0] {
-        let error = requests_by(&web, pulls(&server, "app")).unwrap_err();
+        let error = pulls(&web, &server, "app").unwrap_err();
         assert!(
             error.reason.contains("asks us to wait") || error.reason.contains("has asked us to wait"),
             "{error:?}"

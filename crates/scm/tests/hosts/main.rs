@@ -44,8 +44,8 @@ impl Secrets for Known {
         }
     }
 
-    fn app_secret(&self, name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String> {
-        apps::secret(name, keys)
+    fn app_secret(&self, name: &str, _: &[&str]) -> Result<BTreeMap<String, Token>, String> {
+        Err(format!("there is no Secret {name}"))
     }
 
     fn config_map(&self, name: &str, key: &str) -> Result<String, String> {
@@ -56,12 +56,16 @@ impl Secrets for Known {
 
 /// The branches that a generator finds; `paths` are those that its filters name.
 pub fn branches_by(web: &Web, generator: Value) -> Result<Vec<Branch>, Unanswered> {
+    branches_with(Asking { web, secrets: &Known::default(), policy: &Policy::default() }, generator)
+}
+
+/// The same, with other Secrets.
+pub fn branches_with(asking: Asking<'_>, generator: Value) -> Result<Vec<Branch>, Unanswered> {
     let generator: ScmGenerator = serde_json::from_value(generator).unwrap();
     let filters = generator.filters.iter();
     let paths: BTreeSet<String> =
         filters.flat_map(|one| one.paths_exist.iter().chain(&one.paths_do_not_exist)).cloned().collect();
-    let found =
-        Asking { web, secrets: &Known::default(), policy: &Policy::default() }.branches(&generator, &paths);
+    let found = asking.branches(&generator, &paths);
     let shown = format!("{found:?}");
     assert!(!shown.contains(TOKEN), "{shown}");
     found
@@ -74,9 +78,13 @@ pub fn branches(generator: Value) -> Vec<Branch> {
 
 /// The pull requests that a generator finds.
 pub fn requests_by(web: &Web, generator: Value) -> Result<Vec<PullRequest>, Unanswered> {
+    requests_with(Asking { web, secrets: &Known::default(), policy: &Policy::default() }, generator)
+}
+
+/// The same, with other Secrets.
+pub fn requests_with(asking: Asking<'_>, generator: Value) -> Result<Vec<PullRequest>, Unanswered> {
     let generator: PullRequestGenerator = serde_json::from_value(generator).unwrap();
-    let found =
-        Asking { web, secrets: &Known::default(), policy: &Policy::default() }.pull_requests(&generator);
+    let found = asking.pull_requests(&generator);
     let shown = format!("{found:?}");
     assert!(!shown.contains(TOKEN), "{shown}");
     found

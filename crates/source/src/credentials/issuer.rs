@@ -109,6 +109,14 @@ impl IssuerKind {
         }
     }
 
+    /// What a Secret has.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::Github { .. } => "a GitHub App",
+            Self::Google(_) => "an account of Google Cloud",
+        }
+    }
+
     /// Whom a token is the password of.
     pub fn username(&self) -> &str {
         match self {

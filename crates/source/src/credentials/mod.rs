@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Uri;
+use tidegate_web::is_this_machine;
 
 use crate::address::{Place, Site};
 use crate::hidden::Hidden;
@@ -56,6 +57,8 @@ pub(crate) struct Access {
     pub certificates: Option<String>,
     /// Who gives the password, where none is written down.
     pub issuer: Option<Issuer>,
+    /// The repository that is asked with that.
+    pub repository: String,
     /// The same as the certificates, for the host of the issuer.
     pub issuer_certificates: Option<String>,
     pub known_hosts: String,
@@ -73,7 +76,17 @@ impl Access {
         Some(format!("Basic {}", STANDARD.encode(format!("{}:{password}", self.username))))
     }
 
-    /// The same, with a token of its issuer as password.
+    /// What to do, where others on the way to a site can read along.
+    fn read_along(&self, site: &Site) -> Option<&'static str> {
+        let hint = match site.scheme {
+            "http" => "name the repository so",
+            "oci" if self.plain_http => "take insecureOCIForceHttp away",
+            _ => return None,
+        };
+        (!is_this_machine(&site.host)).then_some(hint)
+    }
+
+    /// The same access, with a token of its issuer as password.
     pub fn with_token(&self, issuer: &Issuer, token: &str) -> Self {
         Self {
             secret: Some(issuer.secret.clone()),
@@ -120,6 +133,7 @@ impl Credentials {
         let mut access = Access {
             certificates: self.certificates.get(&site.host).cloned(),
             known_hosts: self.known_hosts.clone(),
+            repository: address.to_string(),
             ..Access::default()
         };
         // Once for what both say, and the one that is nearer last.
@@ -129,6 +143,14 @@ impl Credentials {
                 secret: secret.name.clone(),
                 reason,
             })?;
+        }
+        if let (Some(issuer), Some(hint)) = (&access.issuer, access.read_along(site)) {
+            let what = issuer.kind.what();
+            return Err(SourceError::Credentials {
+                repository: address.to_string(),
+                secret: issuer.secret.clone(),
+                reason: format!("has {what}, which is for https:// alone; {hint}"),
+            });
         }
         if access.username.is_empty() {
             access.username = user(site);

@@ -65,8 +65,8 @@ fn serve(mut stream: TcpStream, to: &str, asked: &Mutex<Vec<String>>) {
     drop(std::io::copy(&mut { server }, &mut stream));
 }
 
-fn files(bench: &Bench) -> Result<usize, SourceError> {
-    let repository = bench.repositories.open(URL, Path::new("/"))?;
+fn files(bench: &Bench, url: &str) -> Result<usize, SourceError> {
+    let repository = bench.repositories.open(url, Path::new("/"))?;
     repository.look()?;
     let commit = repository.resolve("main")?;
     Ok(read(&repository, &commit)?.len())
@@ -82,7 +82,7 @@ fn a_proxy_is_gone_through_with_its_credentials_except_to_hosts_that_need_none()
         let through = format!("http://{user}@{}", proxy.address);
         let fields = [&[("url", URL), ("proxy", through.as_str())], more].concat();
         bench.repositories.set_credentials(credentials("repository", &fields));
-        files(&bench)
+        files(&bench, URL)
     };
     assert_eq!(with("me:hunter2", &[]), Ok(1));
     let asked = proxy.asked();
@@ -112,7 +112,7 @@ fn a_token_is_asked_for_through_the_proxy_except_where_that_needs_none() {
     let through = format!("http://me:hunter2@{}", proxy.address);
     for (host, expected) in [("other.example.invalid", 1), ("api.example.invalid", 0)] {
         let fields = [
-            ("url", URL),
+            ("url", "https://git.example.invalid/repo"),
             ("proxy", through.as_str()),
             ("noProxy", host),
             ("insecure", "true"),
@@ -122,7 +122,7 @@ fn a_token_is_asked_for_through_the_proxy_except_where_that_needs_none() {
             ("githubAppEnterpriseBaseUrl", "https://api.example.invalid"),
         ];
         bench.repositories.set_credentials(credentials("repository", &fields));
-        let error = files(&bench).unwrap_err().to_string();
+        let error = files(&bench, "https://git.example.invalid/repo").unwrap_err().to_string();
         assert!(error.contains("has no token: GitHub at https://api.example.invalid"), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
         let lines = vec!["CONNECT api.example.invalid:443 HTTP/1.1".to_owned(); expected];

@@ -1,16 +1,17 @@
 //! Passwords that are good for a while: tokens that GitHub gives an App, and Google an account.
 //!
 //! ```text
-//! Network::asking ─ Leases: one is kept? ─▶ the work, with it as password ─ 401? ─▶ given up, and once more with another
-//!                      └── no ──▶ github, google: proof that is signed here ─▶ token, until shortly before it ends
+//! Network::asking ─ Leases: one is kept? ─▶ the work, with it as password ─ 401, and it may have been taken back? ─▶ given up,
+//!                      └── no ──▶ github, google: proof that is signed here                           and once more with another
+//!                                   └──▶ token, until shortly before it ends
 //! ```
 
 mod answer;
 mod github;
 mod google;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderMap;
 use tidegate_web::{Lease, Leased, Leases, Refused};
@@ -23,7 +24,38 @@ use crate::hidden::Hidden;
 const ANSWERS_MAX: u64 = 256 << 10;
 
 /// The tokens that are kept, by whom they are from.
-pub(crate) type Tokens = Leases<Issuer, Problem>;
+#[derive(Default)]
+pub(crate) struct Tokens {
+    leases: Leases<Issuer, Problem>,
+    /// By repository, the one that it does not accept though it was new: that it goes on so is no sign that it was taken back.
+    useless: Mutex<BTreeMap<String, (Issuer, Hidden)>>,
+}
+
+impl Tokens {
+    /// Whether a repository may accept another one in the place of this, which it does not accept.
+    fn may_be_taken_back(&self, repository: &str, leased: &Leased) -> bool {
+        let useless = self.useless.lock().unwrap_or_else(PoisonError::into_inner);
+        leased.is_kept && useless.get(repository).is_none_or(|(_, token)| token.0 != leased.token)
+    }
+
+    /// Keeps in mind whether a repository accepts a token.
+    fn learn(&self, repository: &str, issuer: &Issuer, token: &str, is_accepted: bool) {
+        let mut useless = self.useless.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_accepted {
+            useless.remove(repository);
+            return;
+        }
+        // Another has taken the place of what was there before.
+        useless.retain(|_, (other, before)| other != issuer || before.0 == token);
+        useless.insert(repository.to_owned(), (issuer.clone(), Hidden(token.to_owned())));
+    }
+
+    fn retain(&self, is_kept: impl Fn(&Issuer) -> bool) {
+        self.leases.retain(&is_kept);
+        let mut useless = self.useless.lock().unwrap_or_else(PoisonError::into_inner);
+        useless.retain(|_, (issuer, _)| is_kept(issuer));
+    }
+}
 
 type Outcome = Result<Lease, Refused<Problem>>;
 
@@ -34,32 +66,35 @@ impl From<Problem> for Refused<Problem> {
 }
 
 impl Network {
-    /// Does what needs to be shown a password, with one that is good now. Where a server does not accept one that was kept, it
-    /// is done once more with another.
+    /// Does what needs to be shown a password, with one that is good now. Where a server does not accept one that was kept, and
+    /// not because it never has, it is done once more with another. One that is new may do for others, and stays.
     pub fn asking<T>(
         &self,
         access: &Access,
         work: impl Fn(&Access) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let Some(issuer) = &access.issuer else { return work(access) };
-        let attempt = |leased: Leased| {
-            let outcome = work(&access.with_token(issuer, &leased.token));
-            if outcome.as_ref().is_err_and(|problem| problem.is_refused) {
-                self.tokens.give_up(issuer, &leased.token);
-            }
-            outcome.map_err(|problem| if problem.is_refused { problem.hint(advice(issuer)) } else { problem })
-        };
-        let leased = self.token(issuer, access)?;
-        let may_be_taken_back = leased.is_kept;
-        match attempt(leased) {
-            Err(problem) if problem.is_refused && may_be_taken_back => attempt(self.token(issuer, access)?),
-            outcome => outcome,
+        let (repository, is_refused) = (access.repository.as_str(), |problem: &Problem| problem.is_refused);
+        let mut leased = self.token(issuer, access)?;
+        let mut outcome = work(&access.with_token(issuer, &leased.token));
+        if outcome.as_ref().is_err_and(is_refused) && self.tokens.may_be_taken_back(repository, &leased) {
+            self.tokens.leases.give_up(issuer, &leased.token);
+            leased = self.token(issuer, access)?;
+            outcome = work(&access.with_token(issuer, &leased.token));
         }
+        match &outcome {
+            Ok(_) => self.tokens.learn(repository, issuer, &leased.token, true),
+            Err(problem) if problem.is_refused => {
+                self.tokens.learn(repository, issuer, &leased.token, false);
+            }
+            Err(_) => {}
+        }
+        outcome.map_err(|problem| if problem.is_refused { problem.hint(advice(issuer)) } else { problem })
     }
 
     fn token(&self, issuer: &Issuer, access: &Access) -> Result<Leased, Problem> {
         let now = self.clock.seconds();
-        self.tokens.take(issuer, now, || match &issuer.kind {
+        self.tokens.leases.take(issuer, now, || match &issuer.kind {
             IssuerKind::Github { app, owner } => {
                 self.github_token((app, owner.as_deref()), issuer, access, now)
             }

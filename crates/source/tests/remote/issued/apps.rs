@@ -72,15 +72,35 @@ fn a_token_that_was_taken_back_is_given_up_and_another_is_tried_once() {
     stage.accept("x-access-token", "hunter2-3");
     assert_eq!(stage.bench.read(&commit).map(|files| files.len()), Ok(3));
     assert_eq!(stage.asked().len(), 1);
-    // Where no token will do, that is told after one more, and those are not kept.
+    // Where no token will do, that is told after one more. That one was new, and stays: it may do for other repositories.
     stage.accept("x-access-token", "another");
     stage.bench.server.requests();
     let error = stage.error();
     assert!(error.contains("does not accept the credentials of Secret given"), "{error}");
     assert!(error.contains("githubAppEnterpriseBaseUrl"), "{error}");
     assert_eq!((stage.asked().len(), stage.bench.server.requests().len()), (1, 2));
-    stage.error();
-    assert_eq!((stage.asked().len(), stage.bench.server.requests().len()), (1, 1));
+    for _ in 0..2 {
+        stage.error();
+        assert_eq!((stage.asked().len(), stage.bench.server.requests().len()), (0, 1), "as the last time");
+    }
+    stage.accept("x-access-token", "hunter2-4");
+    assert_eq!((stage.files(), stage.asked().len()), (Ok(3), 0), "it was kept");
+    // Once it was accepted, it may have been taken back.
+    stage.accept("x-access-token", "hunter2-5");
+    assert_eq!((stage.files(), stage.asked().len()), (Ok(3), 1));
+}
+
+#[test]
+fn a_token_that_never_was_accepted_ends_like_all_others() {
+    let Some(stage) = Stage::new() else { return };
+    stage.give(stage.app("repository", &[]));
+    stage.accept("x-access-token", "hunter2-2");
+    for asked in [1, 0] {
+        stage.error();
+        assert_eq!((stage.asked().len(), stage.bench.server.requests().len()), (asked, 1));
+    }
+    stage.told.passes(3600 - 300);
+    assert_eq!((stage.files(), stage.asked().len()), (Ok(1), 1));
 }
 
 #[test]
@@ -163,6 +183,39 @@ fn apps_that_cannot_be_used_are_told_by_their_field() {
     let error = repository.look().unwrap_err().to_string();
     assert!(error.contains("Secret given has a GitHub App, which is for https:// alone"), "{error}");
     assert_eq!((stage.asked().len(), stage.bench.server.requests().len()), (0, 0), "nobody was asked");
+}
+
+/// Whoever reads along on the way would have it.
+#[test]
+fn no_token_goes_by_plain_http_to_another_machine() {
+    let Some(stage) = Stage::new() else { return };
+    let url = "http://git.example.invalid/acme/repo";
+    for (kind, meant) in [("repository", url), ("repo-creds", "http://git.example.invalid")] {
+        stage.give(stage.app(kind, &[("url", meant)]));
+        let repository = stage.bench.repositories.open(url, Path::new("/")).unwrap();
+        let error = repository.look().unwrap_err().to_string();
+        let expected = "Secret given has a GitHub App, which is for https:// alone; name the repository so";
+        assert!(error.contains(expected), "{error}");
+    }
+    let registry = "git.example.invalid/charts";
+    let plain = [("url", registry), ("enableOCI", "true"), ("insecureOCIForceHttp", "true")];
+    for (repo_url, fields, hint) in [
+        (url, vec![("url", url), ("type", "helm")], "name the repository so"),
+        (registry, plain.to_vec(), "take insecureOCIForceHttp away"),
+    ] {
+        stage.give(stage.app("repository", &fields));
+        let source = ApplicationSource {
+            repo_url: repo_url.into(),
+            chart: "web".into(),
+            ..ApplicationSource::default()
+        };
+        let origin = stage.bench.repositories.origin(&source, Path::new("/")).unwrap();
+        let Origin::Charts(found) = origin else { panic!("they are charts") };
+        let error = found.look().unwrap_err().to_string();
+        assert!(error.contains("has a GitHub App, which is for https:// alone"), "{error}");
+        assert!(error.contains(hint), "{error}");
+    }
+    assert_eq!(stage.asked().len(), 0, "nobody was asked for a token");
 }
 
 /// What lasts goes before it, as in Argo CD.

@@ -67,6 +67,19 @@ fn an_account_is_given_a_token_that_the_repository_is_asked_with() {
 }
 
 #[test]
+fn no_token_goes_by_plain_http_to_another_machine() {
+    let Some(stage) = Stage::new() else { return };
+    let url = "http://git.example.invalid/acme/repo";
+    let key = account(&format!("{}/token", stage.github.url()), &[]);
+    stage.give(credentials("repository", &[("url", url), ("gcpServiceAccountKey", &key)]));
+    let repository = stage.bench.repositories.open(url, Path::new("/")).unwrap();
+    let error = repository.look().unwrap_err().to_string();
+    let expected = "has an account of Google Cloud, which is for https:// alone; name the repository so";
+    assert!(error.contains(expected), "{error}");
+    assert_eq!(stage.asked().len(), 0, "nobody was asked for a token");
+}
+
+#[test]
 fn accounts_that_are_given_none() {
     let Some(stage) = Stage::new() else { return };
     let uri = stage.github.url();
