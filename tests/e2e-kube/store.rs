@@ -243,6 +243,12 @@ pub async fn an_operation_under_way_is_ended_and_never_written_over() {
     assert!(codes == [0, 4] || codes == [4, 0], "{codes:?}");
     let asked = shop(&site).await["operation"].clone();
     assert_eq!(asked["sync"]["prune"] == true, codes == [4, 0], "{asked}");
+    // Neither does one follow it that would be all that is known then.
+    for policy in ["queue", "supersede"] {
+        let ran = app(&site, &["sync", "shop", "--policy", policy, "--async"]).expect_code(4);
+        assert!(ran.err.contains("no service has taken it up yet"), "{}", ran.err);
+    }
+    assert_eq!(shop(&site).await["operation"], asked);
     // It is ended before anybody takes it up, and whoever comes heeds that.
     app(&site, &["terminate", "shop"]).expect_code(0);
     assert_eq!(shop(&site).await["status"]["operationState"]["phase"], "Terminating");

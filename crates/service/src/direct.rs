@@ -1,8 +1,8 @@
 //! The Applications of a cluster, for somebody who asks no service: their resources are read and written by the Kubernetes API
 //! alone, and whoever serves them takes up what is written there.
 //!
-//! Every write is bound to the version that was read, and is made anew from what is there after a conflict: nothing that others
-//! have written is written over.
+//! Every write is bound to the version that was read, and is made anew from what is there after a conflict, and so is a deletion.
+//! An operation that is asked for is written over only where its service knows of it, which remembers it then.
 
 mod asking;
 mod finding;
@@ -23,6 +23,7 @@ use crate::clusters::{self, Chosen, Connection};
 use crate::error::ServiceError;
 use crate::notices::Notices;
 
+pub use asking::is_taken_up;
 pub use resource::Resource;
 pub use watching::Watching;
 

@@ -19,6 +19,7 @@ use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, Warning, fo
 use tidegate_service::applications::asking::{self, SyncWish};
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
+use tidegate_service::direct::is_taken_up;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -32,7 +33,7 @@ use crate::output::{Printer, application};
 use crate::signals::Signals;
 
 use self::desk::Desk;
-use self::way::{Shown, Way, is_taken_up};
+use self::way::{Shown, Way};
 
 /// How long whoever waits for applications waits for somebody to serve them.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use tidegate_application::{operation, superseding};
 use tidegate_cluster::{DeleteRequest, ErrorKind, Propagation};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::annotations::DELETION_REQUESTED_BY;
-use tidegate_model::argo::{OperationRequest, Time};
+use tidegate_model::argo::{Application, OperationRequest, OperationState, Time};
 use tidegate_model::{Cascade, Object, OperationPhase};
 
 use super::{Direct, Resource};
@@ -18,18 +18,20 @@ use crate::error::ServiceError;
 
 /// How often a write is tried that others are faster than.
 const TRIES: usize = 8;
+/// Asks for a comparison that does more than a `normal` one.
+const HARD: &str = "hard";
 
 impl Direct {
     /// Asks for an operation. When this returns it is in the resource.
     ///
     /// # Errors
     ///
-    /// One is asked for already, and what is asked does not say that it follows that; the application is being deleted, or left
-    /// alone; it is synced by itself to another revision; or the cluster refuses the write.
+    /// One is asked for already that no service has taken up yet, or that what is asked does not say it follows; the application
+    /// is being deleted, or left alone; it is synced by itself to another revision; or the cluster refuses the write.
     pub async fn sync(&self, known: &Resource, mut asked: OperationRequest) -> Result<(), ServiceError> {
         asked.initiated_by.username.clone_from(&self.by);
         operation::bound_reason(&mut asked);
-        self.write(known, |now| with_operation(now, &asked)).await
+        self.write(known, |now| with_operation(now, &asked)).await.map(drop)
     }
 
     /// Asks to go back to a sync of the history, or to the one before the last.
@@ -50,7 +52,7 @@ impl Direct {
             operation::give_reason(&mut asked, reason);
             with_operation(now, &asked)
         };
-        self.write(known, made).await
+        self.write(known, made).await.map(drop)
     }
 
     /// Says that the operation under way is to end, as Argo CD says it: by its phase.
@@ -59,32 +61,34 @@ impl Direct {
     ///
     /// None is asked for, or the cluster refuses the write.
     pub async fn terminate(&self, known: &Resource) -> Result<(), ServiceError> {
-        self.write(known, |now| terminating(now, SystemClock.now().into())).await
+        self.write(known, |now| terminating(now, SystemClock.now().into())).await.map(drop)
     }
 
-    /// Asks for a comparison; with manifests that are read anew where it is `hard`. It is done when the annotation is gone.
+    /// Asks for a comparison; with manifests that are read anew where it is `hard`, or somebody asks for that already. It is done
+    /// when the annotation is gone.
     ///
     /// # Errors
     ///
     /// The application is left alone, or the cluster refuses the write.
     pub async fn refresh(&self, known: &Resource, hard: bool) -> Result<(), ServiceError> {
-        let level = if hard { "hard" } else { "normal" };
+        let level = if hard { HARD } else { "normal" };
         let made = |now: &Resource| {
             if let Some(why) = refresh::left_alone(&now.application) {
                 return Err(refused(why));
             }
-            if now.object.annotation(REFRESH_ANNOTATION) == Some(level) {
+            if now.object.annotation(REFRESH_ANNOTATION).is_some_and(|asked| asked == level || asked == HARD)
+            {
                 return Ok(None);
             }
             let mut object = now.object.clone();
             object.set_annotation(REFRESH_ANNOTATION, level);
             Ok(Some(object))
         };
-        self.write(known, made).await
+        self.write(known, made).await.map(drop)
     }
 
     /// Deletes an application: with the finalizers that say what becomes of its objects, and with who has asked for it and why.
-    /// When this returns it is being deleted, or gone.
+    /// When this returns it is being deleted that way, or gone.
     ///
     /// # Errors
     ///
@@ -94,35 +98,47 @@ impl Direct {
             return Ok(());
         }
         let asker = Asker::new(&self.by, reason, SystemClock.now().into());
-        self.write(known, |now| deleted(now, cascade, asker.as_ref())).await?;
-        let request = DeleteRequest {
-            gvk: kind::<Applications>(),
-            namespace: known.object.namespace().to_owned(),
-            name: known.object.name().to_owned(),
-            uid: known.object.uid().to_owned(),
-            resource_version: String::new(),
-            propagation: Propagation::Background,
-            dry_run: false,
-            operation: None,
-        };
-        match self.site.cluster.delete(request).await {
-            Err(error) if error.kind != ErrorKind::NotFound => Err(self.failed(&error)),
-            _ => Ok(()),
+        for _ in 0..TRIES {
+            let now = self.write(known, |now| deleted(now, cascade, asker.as_ref())).await?;
+            if now.is_deleting() {
+                return Ok(());
+            }
+            // Others may have written finalizers since that mean another way, in which nothing may go.
+            let request = DeleteRequest {
+                gvk: kind::<Applications>(),
+                namespace: now.namespace().to_owned(),
+                name: now.name().to_owned(),
+                uid: now.uid().to_owned(),
+                resource_version: now.resource_version().to_owned(),
+                propagation: Propagation::Background,
+                dry_run: false,
+                operation: None,
+            };
+            match self.site.cluster.delete(request).await {
+                Err(error) if error.kind == ErrorKind::Conflict => {}
+                Err(error) if error.kind != ErrorKind::NotFound => return Err(self.failed(&error)),
+                _ => return Ok(()),
+            }
         }
+        Err(refused(format!(
+            "application {} was changed by others {TRIES} times before it was deleted, and is there still; try again",
+            known.full_name()
+        )))
     }
 
-    /// Writes a resource as it is made from what is there: nothing where that says so.
+    /// Writes a resource as it is made from what is there: nothing where that says so. The resource as it is then.
     async fn write(
         &self,
         known: &Resource,
         made: impl Fn(&Resource) -> Result<Option<Object>, ServiceError>,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<Object, ServiceError> {
         let (key, gone) = (known.key(), || refused(format!("application {} is gone", known.full_name())));
         for _ in 0..TRIES {
             let now = self.get(&key).await?.filter(|now| now.object.uid() == known.object.uid());
-            let Some(made) = made(&now.ok_or_else(gone)?)? else { return Ok(()) };
+            let now = now.ok_or_else(gone)?;
+            let Some(made) = made(&now)? else { return Ok(now.object) };
             match self.site.cluster.put(made, None).await {
-                Ok(_) => return Ok(()),
+                Ok(written) => return Ok(written),
                 Err(error) if error.kind == ErrorKind::Conflict => {}
                 Err(error) if error.kind == ErrorKind::NotFound => return Err(gone()),
                 Err(error) => return Err(self.failed(&error)),
@@ -133,6 +149,17 @@ impl Direct {
             known.full_name()
         )))
     }
+}
+
+/// Whether its service knows of the operation that an application asks for, if it asks for one: that has an id, or the status is
+/// about it. What is written over one that is not taken up takes its place, and nobody ever hears of that one.
+pub fn is_taken_up(application: &Application) -> bool {
+    let Some(asked) = &application.operation else { return true };
+    // That it is to end is written by others, who need not wait for its service.
+    let is_told = |state: &OperationState| {
+        state.finished_at.is_none() && state.phase != OperationPhase::Terminating && state.operation == *asked
+    };
+    operation::id(asked).is_some() || application.status.operation_state.as_ref().is_some_and(is_told)
 }
 
 fn refused(why: impl ToString) -> ServiceError {
@@ -160,6 +187,11 @@ fn may_begin(now: &Resource, asked: &OperationRequest) -> Result<(), ServiceErro
         return Err(refused(format!("application {name} cannot be synced: {problem}")));
     }
     operation::may_name(application, asked).map_err(refused)?;
+    if !is_taken_up(application) {
+        return Err(refused(format!(
+            "an operation is asked for already of application {name}, and no service has taken it up yet: nothing can follow it or take its place before that; try again then, or wait for its end with `tidegate app wait {name} --operation`"
+        )));
+    }
     let mut asked = asked.clone();
     let policy = superseding::take_policy(&mut asked).map_err(refused)?;
     let mut taken = application.clone();

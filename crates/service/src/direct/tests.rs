@@ -1,6 +1,8 @@
+mod operations;
+mod rivals;
 mod waiting;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -135,27 +137,6 @@ async fn a_cluster_without_the_definitions_is_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_is_asked_for_where_there_is_none_and_never_written_over_another() {
-    let cluster = cluster().await;
-    apply(cluster.as_ref(), application("argocd", "web")).await;
-    let direct = direct(&cluster, &["argocd"]);
-    let known = direct.one("web").await.unwrap();
-    // What is known may be old by now.
-    change(&cluster, |app| app["spec"]["colour"] = json!("green")).await;
-    direct.sync(&known, asked(json!({"sync": {"prune": true}}))).await.unwrap();
-    let first = live(&cluster).await;
-    assert_eq!(first["operation"], json!({"initiatedBy": {"username": "ann"}, "sync": {"prune": true}}));
-    assert_eq!(first["spec"]["colour"], "green");
-    let why = refusal(direct.sync(&known, asked(json!({"sync": {}}))).await);
-    assert!(why.contains("another operation is already in progress for application web"), "{why}");
-    assert_eq!(live(&cluster).await, first);
-    // Who is to follow it says so, as whoever writes a resource says it.
-    let follows = json!({"sync": {}, "info": [{"name": POLICY_REMARK, "value": "queue"}]});
-    direct.sync(&known, asked(follows.clone())).await.unwrap();
-    assert_eq!(live(&cluster).await["operation"]["info"], follows["info"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_a_service_would_refuse_is_refused_and_nothing_is_written() {
     let cluster = cluster().await;
     apply(cluster.as_ref(), application("argocd", "web")).await;
@@ -217,39 +198,6 @@ async fn an_application_that_was_made_anew_is_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_phase_says_that_an_operation_is_to_end() {
-    let cluster = cluster().await;
-    apply(cluster.as_ref(), application("argocd", "web")).await;
-    let direct = direct(&cluster, &["argocd"]);
-    let known = direct.one("web").await.unwrap();
-    // Of one that its service has not told of.
-    direct.sync(&known, asked(json!({"sync": {}}))).await.unwrap();
-    direct.terminate(&known).await.unwrap();
-    let app = live(&cluster).await;
-    let state = &app["status"]["operationState"];
-    assert_eq!((&state["phase"], &state["operation"]), (&json!("Terminating"), &app["operation"]));
-    assert!(serde_json::from_value::<Application>(app.clone()).is_ok(), "{app}");
-    direct.terminate(&known).await.unwrap();
-    assert_eq!(live(&cluster).await, app, "it is said once");
-    // Of one that is under way, whatever else is known of it.
-    let told = json!({"operation": app["operation"], "phase": "Running", "startedAt": "2026-01-01T00:00:00Z",
-        "message": "at work", "else": [1]});
-    change(&cluster, |app| app["status"]["operationState"] = told.clone()).await;
-    direct.terminate(&known).await.unwrap();
-    let mut ending = told.clone();
-    ending["phase"] = json!("Terminating");
-    assert_eq!(live(&cluster).await["status"]["operationState"], ending);
-    // What is said of the one before is not about this one.
-    let mut before = told;
-    before["phase"] = json!("Succeeded");
-    before["finishedAt"] = json!("2026-01-01T00:00:09Z");
-    change(&cluster, |app| app["status"]["operationState"] = before).await;
-    direct.terminate(&known).await.unwrap();
-    let state = live(&cluster).await["status"]["operationState"].clone();
-    assert_eq!((&state["phase"], state.get("finishedAt")), (&json!("Terminating"), None));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_deletion_says_what_goes_and_who_has_asked_for_it() {
     let cluster = cluster().await;
     let mut app = application("argocd", "web");
@@ -269,72 +217,6 @@ async fn a_deletion_says_what_goes_and_who_has_asked_for_it() {
     direct.delete(&known, Cascade::Background, "").await.unwrap();
     let why = refusal(direct.delete(&known, Cascade::Orphan, "").await);
     assert!(why.contains("being deleted already, in the way of --cascade background"), "{why}");
-}
-
-/// A cluster in which somebody else writes right before us.
-struct Rival {
-    inner: Arc<dyn Cluster>,
-    times: AtomicUsize,
-    what: fn(&mut Value),
-}
-
-impl Layer for Rival {
-    fn inner(&self) -> &dyn Cluster {
-        self.inner.as_ref()
-    }
-
-    async fn around<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
-        if call.verb == Verb::Put
-            && self
-                .times
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-                .is_ok()
-        {
-            change(&self.inner, self.what).await;
-        }
-        answer.await
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_others_write_meanwhile_stays() {
-    let touched = |app: &mut Value| {
-        let times = app["status"]["times"].as_u64().unwrap_or_default();
-        app["status"]["times"] = json!(times + 1);
-    };
-    let taken = |app: &mut Value| app["operation"] = json!({"sync": {}, "initiatedBy": {"username": "ben"}});
-    for (times, what, expected) in [
-        (3, touched as fn(&mut Value), Ok(())),
-        (1000, touched, Err("was changed by others 8 times")),
-        (1, taken, Err("another operation is already in progress")),
-    ] {
-        let inner = cluster().await;
-        apply(inner.as_ref(), application("argocd", "web")).await;
-        let rival = Rival { inner: Arc::clone(&inner), times: AtomicUsize::new(times), what };
-        let cluster: Arc<dyn Cluster> = Arc::new(rival);
-        let direct = direct(&cluster, &["argocd"]);
-        let known = direct.one("web").await.unwrap();
-        let answer = direct.sync(&known, asked(json!({"sync": {"prune": true}}))).await;
-        let app = live(&inner).await;
-        match expected {
-            Ok(()) => {
-                answer.unwrap();
-                assert_eq!(
-                    (&app["status"]["times"], &app["operation"]["sync"]["prune"]),
-                    (&json!(3), &json!(true))
-                );
-            }
-            Err(words) => {
-                let why = refusal(answer);
-                assert!(why.contains(words), "{why}");
-                assert!(app["operation"]["sync"].get("prune").is_none(), "{app}");
-            }
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]

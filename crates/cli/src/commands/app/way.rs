@@ -6,7 +6,6 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate_application::operation;
 use tidegate_application::superseding::NOT_TAKEN;
 use tidegate_model::Cascade;
 use tidegate_model::argo::{Application, ApplicationCondition};
@@ -297,13 +296,6 @@ impl Doubt<'_> {
     }
 }
 
-/// Whether its service knows of the operation that an application asks for.
-pub fn is_taken_up(application: &Application) -> bool {
-    let Some(asked) = &application.operation else { return true };
-    let state = application.status.operation_state.as_ref();
-    operation::id(asked).is_some() || state.is_some_and(|state| state.finished_at.is_none())
-}
-
 fn served(args: &WayArgs) -> Result<Desk, CliError> {
     if args.direct.connection != ConnectionArgs::default() {
         return Err(CliError::usage(
@@ -352,28 +344,5 @@ mod tests {
             ),
             "wait: `tidegate app wait a --kube --context b`, `--policy queue`; `tidegate crds`"
         );
-    }
-
-    #[test]
-    fn an_operation_is_taken_up_when_it_has_an_id_or_is_told_of() {
-        let mut application = Application::default();
-        assert!(is_taken_up(&application));
-        let asked: tidegate_model::argo::OperationRequest =
-            serde_json::from_value(serde_json::json!({"sync": {}})).unwrap();
-        application.operation = Some(asked.clone());
-        assert!(!is_taken_up(&application));
-        let mut state: tidegate_model::argo::OperationState = serde_json::from_value(serde_json::json!({
-            "operation": {"sync": {}}, "phase": "Running", "startedAt": "2026-01-01T00:00:00Z",
-        }))
-        .unwrap();
-        application.status.operation_state = Some(state.clone());
-        assert!(is_taken_up(&application));
-        state.finished_at = Some(state.started_at);
-        application.status.operation_state = Some(state);
-        assert!(!is_taken_up(&application), "that is the one before");
-        let mut named = asked;
-        named.set_remark(operation::ID_REMARK, "00000000-0000-7000-8000-000000000001");
-        application.operation = Some(named);
-        assert!(is_taken_up(&application));
     }
 }
