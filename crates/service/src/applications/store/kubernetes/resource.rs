@@ -16,6 +16,9 @@ use crate::applications::store::{AppKey, Ended, StoreEvent, Stored};
 /// What of `metadata` is written by whoever answers for an application.
 const GIVEN: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
+/// So much of a status may be unreadable before nothing of it counts.
+const STRUCK_MAX: usize = 64;
+
 /// The kind.
 pub(crate) enum Applications {}
 
@@ -163,6 +166,21 @@ fn stored(object: &Object) -> Stored {
     Stored { application, problem, lost: None }
 }
 
+/// Takes a field of a status out of it, or of a list that one entry. Whether it was there.
+fn strike(object: &mut Object, field: &str) -> bool {
+    let Some(path) = field.strip_prefix("status.") else { return false };
+    let (name, below) = path.find(['.', '[']).map_or((path, ""), |at| path.split_at(at));
+    let Some(Value::Object(status)) = object.fields_mut().get_mut("status") else { return false };
+    let index = below.strip_prefix('[').and_then(|below| below.split(']').next()?.parse::<usize>().ok());
+    if let (Some(Value::Array(entries)), Some(index)) = (status.get_mut(name), index)
+        && index < entries.len()
+    {
+        entries.remove(index);
+        return true;
+    }
+    status.remove(name).is_some()
+}
+
 /// An application as its resource has it, and why that may not be what is written there: it cannot be read, or is wrong.
 pub(crate) fn read(object: &Object) -> (Application, Option<String>) {
     let read = |object: &Object| argo::read::<Application>(object.as_value());
@@ -170,10 +188,19 @@ pub(crate) fn read(object: &Object) -> (Application, Option<String>) {
         Ok(application) => return (application, None),
         Err(error) => error,
     };
-    // What is known of it may be what another program wrote, and is found out anew.
-    let mut without = object.clone();
-    without.fields_mut().remove("status");
-    if let Ok(application) = read(&without) {
+    // What is known of it may be what another program wrote, and is found out anew where it cannot be read.
+    let (mut readable, mut wrong) = (object.clone(), error.clone());
+    for _ in 0..STRUCK_MAX {
+        if !strike(&mut readable, &wrong.field) {
+            break;
+        }
+        match read(&readable) {
+            Ok(application) => return (application, None),
+            Err(error) => wrong = error,
+        }
+    }
+    readable.fields_mut().remove("status");
+    if let Ok(application) = read(&readable) {
         return (application, None);
     }
     let metadata = object.pointer("/metadata").cloned().unwrap_or_default();

@@ -336,6 +336,37 @@ async fn what_cannot_be_read_is_a_problem_of_that_one() {
     assert_eq!((now.integer("/spec/source/repoURL"), now.text("/status/sync/status")), (Some(7), "Unknown"));
 }
 
+/// What another program has written into a status, or an older one, costs nothing but itself.
+#[tokio::test(start_paused = true)]
+async fn only_what_cannot_be_read_of_a_status_is_found_out_anew() {
+    let deployed = |id: u64| {
+        json!({
+            "id": id, "revision": "a", "deployedAt": "2026-01-02T03:04:05Z",
+            "source": {"repoURL": "./repo", "path": "a"},
+        })
+    };
+    let mut broken = web("argocd");
+    broken["status"] = json!({
+        "sync": {"status": "Tangled", "revision": "a"},
+        "health": {"status": 7},
+        "operationState": {"phase": "Pondering", "startedAt": "2026-01-02T03:04:05Z", "operation": {}},
+        "history": [deployed(3), {"id": "four"}, deployed(5), 6],
+        "resources": "many",
+        "reconciledAt": "2026-01-02T03:04:05Z",
+        "somethingNew": {"a": 1},
+    });
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), broken).await;
+    let (_store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let Stored { application, problem, .. } = applied(&mut events).await;
+    assert_eq!(problem, None);
+    let status = &application.status;
+    assert_eq!(status.history.iter().map(|one| one.id).collect::<Vec<_>>(), [3, 5]);
+    assert!(status.reconciled_at.is_some() && status.rest.contains_key("somethingNew"));
+    assert!(status.sync.is_none() && status.health.is_none() && status.operation_state.is_none());
+    assert!(status.resources.is_empty());
+}
+
 #[tokio::test]
 async fn a_cluster_without_the_definitions_is_refused_with_what_to_do() {
     let cluster: Arc<dyn Cluster> = Arc::new(simulated::empty());
