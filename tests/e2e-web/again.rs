@@ -47,9 +47,8 @@ fn member(told: &Value, name: &str) -> Value {
 fn failed(service: &Service, step: u64, names: &[&str]) {
     let at = step.to_string();
     service.until(&format!("{SHOPS}/explain"), |told| {
-        let is_at_work = |one: &Value| {
-            one["step"] == at && one["status"] == "Progressing" && one["outcome"].is_null()
-        };
+        let is_at_work =
+            |one: &Value| one["step"] == at && one["status"] == "Progressing" && one["outcome"].is_null();
         told["rollout"]["step"] == step
             && names.iter().all(|name| member(told, name)["outcome"] == "Failed")
             && !told["rollout"]["members"].as_array().unwrap().iter().any(is_at_work)

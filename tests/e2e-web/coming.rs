@@ -94,7 +94,8 @@ pub fn who_would_come_change_and_go_is_told_before_a_rollout_begins() {
     };
     browser.until(&format!("{}.startsWith('four: it is made; ')", card(1, "four")));
     browser.until(&format!("/^four: it is made; [0-9a-f]{{7}}, its first$/.test({})", card(1, "four")));
-    browser.until(&format!("/^one: [0-9a-f]{{7}} → [0-9a-f]{{7}}; it is changedspec.source.path: shops\\/cart → shops\\/catalog$/.test({})", card(0, "one")));
+    // Whoever has asked the generators has found the commit, which those there are may be brought to meanwhile.
+    browser.until(&format!("/^one: [0-9a-f]{{7}} (→ [0-9a-f]{{7}}|once more); it is changedspec.source.path: shops\\/cart → shops\\/catalog$/.test({})", card(0, "one")));
     browser.until(&format!("{}.endsWith('it is changedmetadata.labels.env: dev → prod')", card(1, "three")));
     let goes = "it is deleted, because it is not generated any more; its objects go with it";
     browser.until(&format!("{} === 'two: {goes}'", card(1, "two")));

@@ -37,6 +37,7 @@ mod wire;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use tidegate_testkit::effort;
 
 /// A test and its name.
 type Test = (&'static str, fn());
@@ -49,8 +50,33 @@ macro_rules! tests {
 }
 
 /// How many browsers run at once, unless `--test-threads` says otherwise.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 3;
 const REQUIRED: &str = "TIDEGATE_REQUIRE_BROWSER";
+/// What only the long form of the suites does, and whoever asks for tests by their names: cases beside those of the short form, on
+/// the same views.
+const LONG: [&str; 21] = [
+    "door::an_address_that_leads_nowhere_says_so_and_leads_back",
+    "door::without_tokens_those_on_this_machine_look_and_have_no_buttons",
+    "views::a_line_that_differs_in_a_long_text_is_found",
+    "records::what_was_compacted_says_what_is_left_of_it",
+    "steering::what_a_plan_changes_is_shown_and_not_what_differs_besides",
+    "steering::what_is_skipped_of_an_operation_is_not_taken_for_done",
+    "steering::deletions_that_are_held_are_named_and_approved",
+    "decisions::a_prune_that_needs_a_confirmation_is_named_and_confirmed",
+    "decisions::an_operation_is_terminated_where_it_is_looked_at",
+    "overruled::objects_are_retried_skipped_and_marked_as_done",
+    "overruled::a_step_is_skipped_and_a_rollout_terminated",
+    "again::a_member_and_a_step_of_a_rollout_are_retried",
+    "again::what_is_not_done_of_a_wave_is_marked_as_done",
+    "again::an_application_is_looked_at_when_somebody_asks_for_it",
+    "again::a_set_is_looked_at_when_somebody_asks_for_it",
+    "kept::a_kept_plan_that_does_not_fit_any_more_writes_nothing",
+    "kept::a_kept_plan_that_needs_an_approval_is_approved_and_then_carried_out",
+    "coming::who_would_come_change_and_go_is_told_before_a_rollout_begins",
+    "coming::what_would_stay_and_why_is_told_before_a_rollout_begins",
+    "everybody::times_are_those_of_the_reader",
+    "many::where_as_many_listen_as_may_the_page_says_so_and_reads_its_lists_again",
+];
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -60,12 +86,17 @@ fn main() -> ExitCode {
     if let Some(missing) = &missing {
         eprintln!("SKIPPED: the tests in a browser. {missing}");
     }
+    let is_whole = effort::is_long() || arguments.filter.is_some();
     let trial = |(name, test): Test| {
         let why = missing.clone().unwrap_or_default();
-        let (is_absent, name) = (missing.is_some(), name.to_owned());
-        let shown = if is_absent && !is_required { format!("{name} (no browser)") } else { name };
-        Trial::test(shown, move || if is_absent { Err(Failed::from(why)) } else { passed(test) })
-            .with_ignored_flag(is_absent && !is_required)
+        let is_absent = missing.is_some();
+        let left_out = match () {
+            () if is_absent && !is_required => " (no browser)",
+            () if !is_whole && LONG.contains(&name) => " (TIDEGATE_LONG_TESTS=1 runs it)",
+            () => "",
+        };
+        let run = move || if is_absent { Err(Failed::from(why)) } else { passed(test) };
+        Trial::test(format!("{name}{left_out}"), run).with_ignored_flag(!left_out.is_empty())
     };
     libtest_mimic::run(&arguments, tests().into_iter().map(trial).collect()).exit_code()
 }
