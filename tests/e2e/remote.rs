@@ -195,7 +195,7 @@ fn metrics_tell_what_a_repository_was_asked() {
             all > 0 && names.into_iter().all(|name| count(name, &sort) == all)
         })
     };
-    assert!((0..100).any(|_| is_counted()), "{asked:?} {}", metrics(&address));
+    assert!((0..3000).any(|_| is_counted()), "{asked:?} {}", metrics(&address));
     let failed =
         || ["argocd_git_lsremote_fail_total", "argocd_git_fetch_fail_total"].map(|name| count(name, ""));
     assert_eq!(failed(), [0, 0]);

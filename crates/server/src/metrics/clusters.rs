@@ -13,7 +13,9 @@ pub(super) fn of_clusters(text: &mut Text, serving: &Serving) {
     let all = serving.clusters();
     let mut info = text.metric(CLUSTER_INFO);
     for one in &all {
-        info.count(&[("server", &one.server), ("name", &one.name)], 1);
+        for name in &one.names {
+            info.count(&[("server", &one.server), ("name", name)], 1);
+        }
     }
     let counts: [Count; 4] = [
         (CLUSTER_CONNECTED, |one| u64::from(one.is_connected)),

@@ -335,8 +335,8 @@ async fn tell_of_changes(
     while let Some(change) = changes.next().await {
         let Some(inner) = inner.upgrade() else { return };
         let owners: BTreeSet<AppKey> = match change {
-            Followed::Applied(object) => lock(&inner.index).changed(&object.key(), &State::of(&object)),
-            Followed::Deleted(object) => lock(&inner.index).changed(&object.key(), &State::Missing),
+            Followed::Applied(object) => lock(&inner.index).told(&object.key(), &State::of(&object)),
+            Followed::Deleted(object) => lock(&inner.index).told(&object.key(), &State::Missing),
             Followed::Listed(objects) => {
                 told = None;
                 inner.listed(&scope, &objects)

@@ -17,9 +17,10 @@ use tidegate_lifecycle::rollout::RolloutView;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationSetSpec};
 
-use super::pass::generated_by;
+use super::pass::{failed, generated_by};
 use super::shared::SetShared;
 use super::standing::{Found, Standings};
+use super::world::Occasion;
 use super::{key_of, members};
 use crate::applications::store::AppKey;
 
@@ -61,15 +62,30 @@ pub(super) struct Outlook(Arc<Mutex<BTreeMap<AppKey, Place>>>);
 
 impl Outlook {
     async fn generated(&self, shared: &Arc<SetShared>, set: &ApplicationSet) -> Answer {
-        let place = self.place(key_of(set));
-        let mut place = place.lock().await;
+        let (shared, asked) = (Arc::clone(shared), set.clone());
+        self.answer(set, async move { generated_by(&shared, &asked, Occasion::Preview).await.map(Arc::new) })
+            .await
+    }
+
+    /// What was answered lately, or is answered now. Where nobody waits for that any more it comes all the same, for whoever looks
+    /// next: a look that is given up has no other begun beside it.
+    async fn answer(
+        &self,
+        set: &ApplicationSet,
+        ask: impl Future<Output = Answer> + Send + 'static,
+    ) -> Answer {
+        let mut place = self.place(key_of(set)).lock_owned().await;
         let counts = |one: &&Answered| one.spec == set.spec && SystemClock.now().since(one.at) < COUNTS;
         if let Some(known) = place.as_ref().filter(counts) {
             return known.answer.clone();
         }
-        let answer = generated_by(shared, set, true).await.map(Arc::new);
-        *place = Some(Answered { at: SystemClock.now(), spec: set.spec.clone(), answer: answer.clone() });
-        answer
+        let spec = set.spec.clone();
+        let asking = tokio::spawn(async move {
+            let answer = ask.await;
+            *place = Some(Answered { at: SystemClock.now(), spec, answer: answer.clone() });
+            answer
+        });
+        asking.await.unwrap_or_else(|fault| Err(failed(format!("generating it met a fault: {fault}"))))
     }
 
     /// That of a set. Answers that count no more are not kept.
@@ -93,7 +109,7 @@ pub(super) async fn foresee(
     let generated = outlook.generated(shared, set).await;
     let existing = members::existing(shared, set, generated.as_deref().ok());
     let (who, applications) = match &generated {
-        Ok(generated) => coming(shared, set, generated, &existing)?,
+        Ok(generated) => coming(shared, set, generated, &existing),
         Err(failure) => {
             let problems = vec![failure.message.clone()];
             let there = ownership::members(set, &existing).cloned().collect();
@@ -110,12 +126,13 @@ fn coming(
     set: &ApplicationSet,
     generated: &Generated,
     existing: &[Application],
-) -> Result<(Vec<Application>, MembersPreview), String> {
+) -> (Vec<Application>, MembersPreview) {
     let (known, options) = (shared.applications.as_ref(), &shared.options);
     let changes = reconcile(set, Ok(generated), existing, known, options);
     let who = participants(generated, &changes).cloned().collect();
     let applications = preview::members(set, generated, existing, (known, options), SystemClock.now());
-    Ok((who, applications.map_err(|why| why.to_string())?))
+    let problem = |why: String| MembersPreview { problems: vec![why], ..MembersPreview::default() };
+    (who, applications.unwrap_or_else(|why| problem(why.to_string())))
 }
 
 /// The preview, with the progressive sync of these.
@@ -139,4 +156,56 @@ async fn rolled(
     let asked = request(set, &targets, who, &standing, shared.cases).map_err(|why| why.to_string())?;
     let rollout = preview::rollout(asked, SystemClock.now()).map_err(|refused| refused.to_string())?;
     Ok(RolloutPreview { rollout: Some(rollout), before, unknown, ..preview })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures_util::FutureExt as _;
+    use tidegate_model::argo;
+    use tokio::sync::watch;
+
+    use super::*;
+
+    fn set(name: &str) -> ApplicationSet {
+        argo::read(&serde_json::json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": {"name": name},
+            "spec": {
+                "generators": [{"list": {"elements": []}}],
+                "template": {"metadata": {"name": "a"}, "spec": {"project": "default", "destination": {}}},
+            },
+        }))
+        .unwrap()
+    }
+
+    /// However many look, and whoever of them gives up.
+    #[tokio::test]
+    async fn generators_are_asked_once_by_all_who_look_ahead() {
+        let (outlook, asked) = (Outlook::default(), Arc::new(AtomicU32::new(0)));
+        let (open, is_open) = watch::channel(false);
+        let ask = || {
+            let (asked, mut is_open) = (Arc::clone(&asked), is_open.clone());
+            async move {
+                asked.fetch_add(1, Ordering::SeqCst);
+                is_open.wait_for(|is_open| *is_open).await.unwrap();
+                Ok(Arc::new(Generated::default()))
+            }
+        };
+        let (fleet, other) = (set("fleet"), set("other"));
+        for _ in 0..3 {
+            assert!(outlook.answer(&fleet, ask()).now_or_never().is_none(), "it gives up");
+        }
+        let waiting = tokio::spawn({
+            let (outlook, ask, fleet) = (outlook.clone(), ask(), fleet.clone());
+            async move { outlook.answer(&fleet, ask).await }
+        });
+        open.send_replace(true);
+        waiting.await.unwrap().unwrap();
+        outlook.answer(&fleet, ask()).await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        outlook.answer(&other, ask()).await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 2, "another set is asked for itself");
+    }
 }

@@ -21,7 +21,7 @@ use tokio::sync::Mutex;
 use super::rolling::Prunes;
 use super::shared::SetShared;
 use super::standing::{Found, Standings};
-use super::world::LiveWorld;
+use super::world::{LiveWorld, Occasion};
 use super::writing::{self, Writes};
 use super::{key_of, members, wrote};
 use crate::applications::tell_moved;
@@ -85,7 +85,7 @@ async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
     }
     let generated = match generated {
         Some(generated) => Ok(generated),
-        None => generated_by(shared, &set, is_fresh).await.map(|mut generated| {
+        None => generated_by(shared, &set, Occasion::Pass { is_fresh }).await.map(|mut generated| {
             generated.keep_refused(&refused);
             Arc::new(generated)
         }),
@@ -122,13 +122,13 @@ async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
 pub(super) async fn generated_by(
     shared: &Arc<SetShared>,
     set: &ApplicationSet,
-    is_fresh: bool,
+    occasion: Occasion,
 ) -> Result<Generated, Failure> {
     let (shared, set) = (Arc::clone(shared), set.clone());
     let work = move || {
         let now = SystemClock.now().as_millis().div_euclid(1000);
         let options = tidegate_generate::Options { now: Some(now), ..shared.generating.clone() };
-        let mut world = LiveWorld::new(&shared.applications, &set, is_fresh);
+        let mut world = LiveWorld::new(&shared.applications, &set, occasion);
         let generated = match generate(&set, &mut world, &options) {
             Ok(Outcome::Done(done)) => Ok(taken(done)),
             Ok(Outcome::Unknown) => {
@@ -143,7 +143,7 @@ pub(super) async fn generated_by(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(fault)
 }
 
-fn failed(message: String) -> Failure {
+pub(super) fn failed(message: String) -> Failure {
     Failure { reason: Reason::ApplicationGenerationFromParamsError, message }
 }
 

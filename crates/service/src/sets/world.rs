@@ -38,6 +38,23 @@ pub(crate) struct LiveWorld {
     found: FoundWorld,
     clusters: Option<Arc<Vec<Cluster>>>,
     http: Http,
+    /// What is fetched for it is kept no longer than for others.
+    is_passing: bool,
+}
+
+/// What a set is generated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// For what is then done. `is_fresh`: repositories are asked what is new, instead of by the next look at them.
+    Pass { is_fresh: bool },
+    /// For somebody who looks ahead, by what is new; nothing follows from it.
+    Preview,
+}
+
+impl Occasion {
+    fn is_fresh(self) -> bool {
+        !matches!(self, Self::Pass { is_fresh: false })
+    }
 }
 
 /// What the service knows.
@@ -50,15 +67,17 @@ struct Known {
 }
 
 impl LiveWorld {
-    /// For a set. `is_fresh`: repositories are asked what is new, instead of by the next look at them.
-    pub fn new(shared: &Shared, set: &ApplicationSet, is_fresh: bool) -> Self {
+    /// For a set.
+    pub fn new(shared: &Shared, set: &ApplicationSet, occasion: Occasion) -> Self {
         let known = Known {
             manifests: Arc::clone(&shared.manifests),
             places: shared.places.clone(),
             projects: Arc::clone(&shared.projects),
             home: shared.store.home(),
         };
-        Self::of(known, set, is_fresh)
+        let mut world = Self::of(known, set, occasion.is_fresh());
+        world.is_passing = occasion == Occasion::Preview;
+        world
     }
 
     fn of(known: Known, set: &ApplicationSet, is_fresh: bool) -> Self {
@@ -69,7 +88,8 @@ impl LiveWorld {
             found = found.anew();
         }
         let project = Some(set.spec.template.spec.project.clone()).filter(|project| !project.contains("{{"));
-        Self { known, set: key(set), project, found, clusters: None, http: Http::default() }
+        let (is_passing, http) = (false, Http::default());
+        Self { known, set: key(set), project, found, clusters: None, http, is_passing }
     }
 
     /// Repositories of which this run has found that their names have moved: no later look finds that again.
@@ -136,6 +156,9 @@ impl Known {
 
 impl Drop for LiveWorld {
     fn drop(&mut self) {
+        if self.is_passing {
+            return;
+        }
         self.known.manifests.asked_by(self.set.clone(), self.found.used().clone());
     }
 }

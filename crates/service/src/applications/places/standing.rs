@@ -1,6 +1,6 @@
 //! How each cluster stands, for whoever watches the process.
 
-use tidegate_kube::Declared;
+use tidegate_kube::{Declaration, Declared};
 
 use super::{IN_CLUSTER, IN_CLUSTER_SERVER, Places};
 use crate::applications::watching::{Seen, Watchings};
@@ -8,11 +8,11 @@ use crate::applications::watching::{Seen, Watchings};
 /// A cluster that applications may go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterStanding {
-    /// Its name, as applications have it.
-    pub name: String,
+    /// Its name, as applications have it; several where several Secrets declare it.
+    pub names: Vec<String>,
     /// Its address.
     pub server: String,
-    /// It answered when it was asked last.
+    /// It answered when it was asked last, and nothing is wrong with what declares it.
     pub is_connected: bool,
     /// Objects that applications have there, be they there or not.
     pub objects: u64,
@@ -23,26 +23,32 @@ pub struct ClusterStanding {
 }
 
 impl Places {
-    /// The cluster that is served, and those that Secrets declare and nothing is wrong with.
+    /// The cluster that is served, and those that Secrets declare, each once.
     pub(crate) fn standing(&self, watching: &Watchings) -> Vec<ClusterStanding> {
         let stands = |name: &str, server: &str, is_connected, Seen { objects, kinds, events, .. }| {
-            let (name, server) = (name.to_owned(), server.to_owned());
-            ClusterStanding { name, server, is_connected, objects, kinds, events }
+            let (names, server) = (vec![name.to_owned()], server.to_owned());
+            ClusterStanding { names, server, is_connected, objects, kinds, events }
         };
         // Nobody asks it but by what it is asked for anyway.
         let own = watching.seen(&self.0.destination);
         let mut all = vec![stands(IN_CLUSTER, IN_CLUSTER_SERVER, !own.is_blind, own)];
         let known = self.known();
-        let declared = known.declared.iter().filter(|one| one.problem.is_none());
-        for Declared { name, server, .. } in declared.map(|one| &one.declared) {
-            if self.is_own(server) {
+        for Declaration { declared: Declared { name, server, .. }, problem, .. } in &known.declared {
+            if server.is_empty() || self.is_own(server) {
+                continue;
+            }
+            // What several Secrets declare cannot be used.
+            if let Some(before) = all.iter_mut().find(|one| one.server == *server) {
+                before.names.extend((!before.names.contains(name)).then(|| name.clone()));
+                before.is_connected = false;
                 continue;
             }
             let way = known.ways.get(server);
-            let current = way.filter(|way| way.failing.is_none()).and_then(|way| way.destination.as_ref());
             let last = way.and_then(|way| way.destination.as_ref());
+            let is_connected =
+                problem.is_none() && way.is_some_and(|way| way.failing.is_none()) && last.is_some();
             let seen = last.map(|last| watching.seen(last)).unwrap_or_default();
-            all.push(stands(name, server, current.is_some(), seen));
+            all.push(stands(name, server, is_connected, seen));
         }
         all
     }

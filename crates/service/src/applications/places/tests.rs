@@ -226,7 +226,7 @@ async fn whether_a_cluster_is_there_is_not_known_before_it_was_asked_and_its_sec
     let (watching, _) = Watchings::new();
     let connected = || {
         let all = places.standing(&watching).into_iter();
-        all.map(|one| (one.name, one.is_connected)).collect::<Vec<_>>()
+        all.map(|one| (one.names.join(" "), one.is_connected)).collect::<Vec<_>>()
     };
     assert_eq!(connected(), [("in-cluster".to_owned(), true), ("staging".to_owned(), false)]);
     places.ask(&engine).await;
@@ -245,6 +245,21 @@ async fn whether_a_cluster_is_there_is_not_known_before_it_was_asked_and_its_sec
     let wanted = ApplicationDestination { name: "dead".to_owned(), ..ApplicationDestination::default() };
     assert!(matches!(places.resolve(&wanted), Err(NoPlace::Away(_))));
     assert_eq!(connected(), [("in-cluster".to_owned(), true), ("dead".to_owned(), false)]);
+    // Two Secrets for one cluster: it cannot be used, and counts once.
+    places.declare(vec![
+        site.declaration("argocd/one", "t"),
+        Declaration {
+            declared: Declared { name: "twin".to_owned(), ..site.declaration("argocd/two", "t").declared },
+            ..site.declaration("argocd/two", "t")
+        },
+    ]);
+    places.ask(&engine).await;
+    assert_eq!(connected(), [("in-cluster".to_owned(), true), ("staging twin".to_owned(), false)]);
+    places.declare(vec![Declaration {
+        problem: Some("its config is no JSON".to_owned()),
+        ..site.declaration("argocd/staging", "t")
+    }]);
+    assert_eq!(connected(), [("in-cluster".to_owned(), true), ("staging".to_owned(), false)]);
     engine.shutdown().await;
 }
 

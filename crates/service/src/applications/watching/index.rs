@@ -221,9 +221,14 @@ impl Index {
         }
     }
 
+    /// A watch tells that an object is so now. Says to whom that is news.
+    pub fn told(&mut self, object: &ObjectKey, state: &State) -> BTreeSet<AppKey> {
+        self.events = self.events.saturating_add(1);
+        self.changed(object, state)
+    }
+
     /// An object is so now. Says to whom that is news.
     pub fn changed(&mut self, object: &ObjectKey, state: &State) -> BTreeSet<AppKey> {
-        self.events = self.events.saturating_add(1);
         self.clock = self.clock.saturating_add(1);
         let (applications, clock) = (&mut self.applications, self.clock);
         self.recent.add(clock, object, state);
