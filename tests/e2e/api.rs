@@ -326,7 +326,7 @@ fn metrics_tell_of_applications_and_of_what_their_operations_wait_for() {
     assert!(synced.len() == 1 && synced[0].contains("phase=\"Succeeded\",dry_run=\"false\""), "{synced:?}");
     let told = "argocd_cluster_events_total{server=\"https://kubernetes.default.svc\"} ";
     let told = text.lines().find_map(|line| line.strip_prefix(told)).unwrap();
-    assert!(told.parse::<u32>().unwrap() > 3, "{told}");
+    assert!(told.parse::<u32>().unwrap() > 0, "{told}");
     let flushes =
         text.lines().find_map(|line| line.strip_prefix("tidegate_log_flush_seconds_count ")).unwrap();
     assert!(flushes.parse::<u32>().unwrap() > 3, "{flushes}");
