@@ -182,9 +182,6 @@ fn make_structural(schema: &mut Value) {
     if fields.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
         fields.remove("format");
     }
-    if fields.contains_key("x-kubernetes-int-or-string") {
-        return;
-    }
     flatten_choice(fields);
     for field in ["properties", "patternProperties"] {
         if let Some(properties) = fields.get_mut(field).and_then(Value::as_object_mut) {
@@ -251,12 +248,10 @@ mod tests {
     /// Kubernetes takes structural schemas only: a type for every node, and no choices or references.
     #[test]
     fn schemas_are_structural_and_lose_nothing() {
-        const KNOWN: [&str; 15] = [
+        const KNOWN: [&str; 13] = [
             "type",
             "enum",
             "maxLength",
-            "anyOf",
-            "x-kubernetes-int-or-string",
             "x-kubernetes-list-type",
             "x-kubernetes-map-type",
             "format",
@@ -277,8 +272,7 @@ mod tests {
                 let unknown: Vec<_> = fields.keys().filter(|key| !KNOWN.contains(&key.as_str())).collect();
                 assert!(unknown.is_empty(), "{place}: {unknown:?}");
                 let is_open = fields.contains_key("x-kubernetes-preserve-unknown-fields");
-                let is_either = fields.contains_key("x-kubernetes-int-or-string");
-                assert!(fields.contains_key("type") || is_open || is_either, "{place} has no type");
+                assert!(fields.contains_key("type") || is_open, "{place} has no type");
                 let is_checked = fields.contains_key("properties") && place.starts_with(".spec");
                 assert!(!is_checked || is_open || place.contains("info"), "{place} loses unknown fields");
                 // Those who serve an application write it, and may be others.

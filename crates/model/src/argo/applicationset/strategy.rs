@@ -95,11 +95,9 @@ impl JsonSchema for IntOrString {
         "IntOrString".into()
     }
 
-    /// The one choice between types that a structural schema has.
+    /// Whatever it is: where a schema says `x-kubernetes-int-or-string`, Kubernetes 1.20 does without it when it applies a
+    /// resource, and takes each list for one value. What is neither is refused when it is read.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "x-kubernetes-int-or-string": true,
-        })
+        json_schema!({"x-kubernetes-preserve-unknown-fields": true})
     }
 }

@@ -9,7 +9,7 @@ mod values;
 use std::fs;
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate_model::argo::definitions;
 
 /// The schema of a definition.
@@ -43,7 +43,8 @@ static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
             return None;
         };
         let ours = own.iter().find(|one| one["spec"]["names"]["kind"] == kind).unwrap();
-        let (theirs, ours) = (crate::yaml(&text), ours.clone());
+        let (theirs, mut ours) = (crate::yaml(&text), ours.clone());
+        close_numbers(ours.pointer_mut(SCHEMA).unwrap());
         let (strict, shared) = (without_nullable(schema(&ours)), shared(schema(&theirs), schema(&ours)));
         Some(Pair { kind, theirs, ours, strict, shared })
     };
@@ -52,6 +53,24 @@ static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 
 fn schema(definition: &Value) -> &Value {
     definition.pointer(SCHEMA).unwrap()
+}
+
+/// Numbers that may be texts are open in ours, for the sake of 1.20; what is read is compared as what it is meant to be.
+fn close_numbers(schema: &mut Value) {
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, field) in fields.into_iter().flatten() {
+        let is_open = field.get(OPEN).is_some() && field.get("type").is_none();
+        if is_open && ["count", "maxUpdate"].contains(&name.as_str()) {
+            let description = field["description"].take();
+            *field = json!({
+                "description": description, EITHER: true, "anyOf": [{"type": "integer"}, {"type": "string"}],
+            });
+        }
+        close_numbers(field);
+    }
+    for word in ["items", "additionalProperties"] {
+        schema.get_mut(word).into_iter().for_each(close_numbers);
+    }
 }
 
 fn without_nullable(schema: &Value) -> Value {
