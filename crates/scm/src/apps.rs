@@ -1,8 +1,7 @@
 //! GitHub Apps: tokens in place of one that is written down.
 
 use serde_json::{Value, json};
-use tidegate_model::Timestamp;
-use tidegate_web::{GithubApp, GithubAppFields, Lease, Leases, Refused, is_same_server};
+use tidegate_web::{GITHUB_APP_FIELDS, GithubApp, Lease, Leases, Refused, is_same_server};
 
 use crate::address::Base;
 use crate::conversation::Conversation;
@@ -10,10 +9,6 @@ use crate::problem::Problem;
 use crate::proof::{Proof, Scheme};
 use crate::secrets::{Asking, Token};
 use crate::web::Trusted;
-
-/// The fields of a Secret that has an App, as Argo CD names them.
-const FIELDS: [&str; 4] =
-    ["githubAppID", "githubAppInstallationID", "githubAppPrivateKey", "githubAppEnterpriseBaseUrl"];
 
 /// The tokens that are kept, by what they are for.
 pub(crate) type Tokens = Leases<Installed, Problem>;
@@ -43,10 +38,8 @@ pub(crate) struct App<'n> {
 impl<'n> App<'n> {
     /// The App of a Secret.
     pub fn of(asking: Asking<'_>, secret: &'n str) -> Result<Self, Problem> {
-        let found = asking.secrets.app_secret(secret, &FIELDS).map_err(Problem::new)?;
-        let text = |field: &str| found.get(field).map(Token::text).unwrap_or_default();
-        let [id, installation, key, base] = FIELDS.map(text);
-        let app = GithubApp::new(GithubAppFields { id, installation, key, base });
+        let found = asking.secrets.app_secret(secret, &GITHUB_APP_FIELDS).map_err(Problem::new)?;
+        let app = GithubApp::new(|field| found.get(field).map(Token::text).unwrap_or_default());
         let app = app.map_err(|wrong| Problem::new(format!("appSecretName: Secret {secret} {wrong}")))?;
         Ok(Self { secret, app })
     }
@@ -111,11 +104,8 @@ impl<'n> App<'n> {
                 (None, owner) => self.installation(&talk, owner.unwrap_or_default()).await?,
             };
             let answer: Value = talk.post(&GithubApp::token_path(installation), &json!({})).await?;
-            let (token, ends) = GithubApp::token_of(&answer)
-                .ok_or_else(|| talk.wrong("answers with what is no token; check the address"))?;
-            let ends = ends.and_then(|text| text.parse::<Timestamp>().ok());
-            let ends = ends.and_then(|ends| u64::try_from(ends.as_seconds()).ok());
-            Ok(Lease { token, ends })
+            GithubApp::token_of(&answer)
+                .ok_or_else(|| talk.wrong("answers with what is no token; check the address"))
         })
     }
 

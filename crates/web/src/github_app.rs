@@ -6,17 +6,15 @@
 use std::fmt;
 
 use http::Uri;
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use crate::is_this_machine;
+use crate::leases::Lease;
 use crate::signing::{RsaKey, SigningError};
 
 /// Where the API is, but for servers of one's own.
 const PUBLIC: &str = "https://api.github.com";
-/// What an App signs is from so long ago, in seconds: the clock of the server may be behind.
-const BACK: u64 = 60;
-/// And is good for so long, in seconds; GitHub takes ten minutes at most.
-const GOOD_FOR: u64 = 10 * 60;
 /// Longer tokens are none.
 const TOKEN_MAX: usize = 4 << 10;
 
@@ -29,18 +27,10 @@ pub struct GithubApp {
     base: Option<String>,
 }
 
-/// The fields of a Secret that has a GitHub App, by the names that Argo CD gives them; empty where one is not there.
-#[derive(Clone, Copy, Default)]
-pub struct GithubAppFields<'a> {
-    /// `githubAppID`.
-    pub id: &'a str,
-    /// `githubAppInstallationID`.
-    pub installation: &'a str,
-    /// `githubAppPrivateKey`.
-    pub key: &'a str,
-    /// `githubAppEnterpriseBaseUrl`.
-    pub base: &'a str,
-}
+/// The fields of a Secret that has a GitHub App, as Argo CD names them: its number, that of its installation, its key, and
+/// where the API of a server of one's own is.
+pub const GITHUB_APP_FIELDS: [&str; 4] =
+    ["githubAppID", "githubAppInstallationID", "githubAppPrivateKey", "githubAppEnterpriseBaseUrl"];
 
 impl fmt::Debug for GithubApp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,30 +39,31 @@ impl fmt::Debug for GithubApp {
 }
 
 impl GithubApp {
-    /// Reads the fields of a Secret.
+    /// Reads the fields of a Secret, which `text` gives by their names; empty where one is not there.
     ///
     /// # Errors
     ///
     /// One of them is missing or means nothing; in words that go on after the name of the Secret and show no value.
-    pub fn new(fields: GithubAppFields<'_>) -> Result<Self, String> {
+    pub fn new<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
+        let [id, installation, key, base] = GITHUB_APP_FIELDS.map(text);
         let number = |name: &str, text: &str| match text.trim().parse::<u64>() {
             Ok(id) if id > 0 => Ok(id),
             _ => Err(format!("has a {name} that is no number")),
         };
-        if fields.key.trim().is_empty() {
+        if key.trim().is_empty() {
             return Err("has no githubAppPrivateKey; a GitHub App needs githubAppID and that".to_owned());
         }
-        if fields.id.trim().is_empty() {
+        if id.trim().is_empty() {
             return Err("has no githubAppID; a GitHub App needs that and githubAppPrivateKey".to_owned());
         }
-        let id = number("githubAppID", fields.id)?;
-        let installation = Some(fields.installation).filter(|text| !text.trim().is_empty());
+        let id = number("githubAppID", id)?;
+        let installation = Some(installation).filter(|text| !text.trim().is_empty());
         let installation = installation.map(|text| number("githubAppInstallationID", text)).transpose()?;
-        RsaKey::from_pem(fields.key).map_err(|_| {
+        RsaKey::from_pem(key).map_err(|_| {
             "has a githubAppPrivateKey that is no private RSA key in PEM; give it as GitHub has made it"
                 .to_owned()
         })?;
-        let base = match fields.base.trim().trim_end_matches('/') {
+        let base = match base.trim().trim_end_matches('/') {
             "" => None,
             base if is_told_in_secret(base) => Some(base.to_owned()),
             _ => {
@@ -82,7 +73,7 @@ impl GithubApp {
                 );
             }
         };
-        Ok(Self { id, installation, key: fields.key.to_owned(), base })
+        Ok(Self { id, installation, key: key.to_owned(), base })
     }
 
     /// Its number.
@@ -111,9 +102,8 @@ impl GithubApp {
     ///
     /// Nothing can be signed with its key.
     pub fn proof(&self, now: u64) -> Result<String, SigningError> {
-        let from = now.saturating_sub(BACK);
-        let claims = json!({"iat": from, "exp": from.saturating_add(GOOD_FOR), "iss": self.id.to_string()});
-        RsaKey::from_pem(&self.key)?.jwt(None, &claims)
+        let claims = Map::from_iter([("iss".to_owned(), self.id.to_string().into())]);
+        RsaKey::from_pem(&self.key)?.jwt(None, claims, now)
     }
 
     /// What an installation is asked for a token with, by `POST`.
@@ -134,10 +124,12 @@ impl GithubApp {
         answer.get("id")?.as_u64()
     }
 
-    /// The token in an answer, and when it ends, as it is written there.
-    pub fn token_of(answer: &Value) -> Option<(String, Option<String>)> {
-        let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
-        Some((text("token").filter(|token| is_token(token))?, text("expires_at")))
+    /// The token in an answer.
+    pub fn token_of(answer: &Value) -> Option<Lease> {
+        let text = |name: &str| answer.get(name).and_then(Value::as_str);
+        let token = text("token").filter(|token| is_token(token))?.to_owned();
+        let ends = text("expires_at").and_then(|ends| ends.parse::<Timestamp>().ok());
+        Some(Lease { token, ends: ends.and_then(|ends| u64::try_from(ends.as_second()).ok()) })
     }
 }
 

@@ -9,12 +9,14 @@ mod leases;
 mod redirect;
 mod signing;
 mod trust;
+mod waits;
 
 pub use barred::{Barred, LINK_LOCAL, LOOPBACK, Resolver, is_this_machine, link_local};
 pub use client::{Client, Fault, Way, cause, client, connector, direct};
 pub use clock::Clock;
-pub use github_app::{GithubApp, GithubAppFields, is_token, is_told_in_secret};
+pub use github_app::{GITHUB_APP_FIELDS, GithubApp, is_token, is_told_in_secret};
 pub use leases::{Lease, Leased, Leases, Refused};
 pub use redirect::{Misled, follow, is_same_or_safer, is_same_server};
 pub use signing::{RsaKey, SigningError};
 pub use trust::{ClientCertificate, Tls, Trust, TrustError, Trusted};
+pub use waits::{Wait, asks_to_wait};

@@ -3,11 +3,14 @@
 use std::fmt;
 
 use serde::Deserialize;
-use tidegate_web::{GithubApp, GithubAppFields, RsaKey, is_told_in_secret};
+use tidegate_web::{GithubApp, RsaKey, is_told_in_secret};
 
 use crate::address::Site;
 use crate::hidden::Hidden;
 
+/// What a Secret has, in words.
+pub(super) const APP: &str = "a GitHub App";
+pub(super) const ACCOUNT: &str = "an account of Google Cloud";
 /// Where accounts of Google Cloud get tokens, where their key does not say.
 const GOOGLE: &str = "https://oauth2.googleapis.com/token";
 
@@ -61,9 +64,9 @@ struct KeyFile {
 }
 
 impl IssuerKind {
-    /// A GitHub App, for the repositories at a site. The error goes on after the name of the Secret.
-    pub fn github(fields: GithubAppFields<'_>, site: &Site) -> Result<Self, String> {
-        let app = GithubApp::new(fields)?;
+    /// A GitHub App whose fields `text` gives, for the repositories at a site. The error goes on after the name of the Secret.
+    pub fn github<'a>(text: impl Fn(&str) -> &'a str, site: &Site) -> Result<Self, String> {
+        let app = GithubApp::new(text)?;
         let owner = match app.installation() {
             Some(_) => None,
             None => {
@@ -112,8 +115,8 @@ impl IssuerKind {
     /// What a Secret has.
     pub fn what(&self) -> &'static str {
         match self {
-            Self::Github { .. } => "a GitHub App",
-            Self::Google(_) => "an account of Google Cloud",
+            Self::Github { .. } => APP,
+            Self::Google(_) => ACCOUNT,
         }
     }
 

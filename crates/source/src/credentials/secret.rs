@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_web::GithubAppFields;
+use tidegate_web::GITHUB_APP_FIELDS;
 
+use super::issuer::{ACCOUNT, APP};
 use super::{Access, Issuer, IssuerKind};
 use crate::Address;
 use crate::address::{Place, Site};
@@ -161,20 +162,14 @@ impl Secret {
         }
         let is_app = has(&["githubAppID", "githubAppInstallationID", "githubAppPrivateKey"]);
         let what = match (is_app, has(&["gcpServiceAccountKey"])) {
-            (true, _) => "a GitHub App",
-            (false, true) => "an account of Google Cloud",
+            (true, _) => APP,
+            (false, true) => ACCOUNT,
             (false, false) => return Ok(None),
         };
         let text = |field: &str| self.text(field).unwrap_or_default();
         match place {
             Place::Http(site) | Place::Charts(site) | Place::Registry(site) if is_app => {
-                let fields = GithubAppFields {
-                    id: text("githubAppID"),
-                    installation: text("githubAppInstallationID"),
-                    key: text("githubAppPrivateKey"),
-                    base: text("githubAppEnterpriseBaseUrl"),
-                };
-                IssuerKind::github(fields, site).map(Some)
+                IssuerKind::github(text, site).map(Some)
             }
             Place::Http(_) => IssuerKind::google(text("gcpServiceAccountKey")).map(Some),
             Place::Charts(_) | Place::Registry(_) => {
@@ -217,17 +212,15 @@ impl Secret {
             "tlsClientCertKey",
             "proxy",
             "noProxy",
-            "githubAppID",
-            "githubAppInstallationID",
-            "githubAppPrivateKey",
-            "githubAppEnterpriseBaseUrl",
             "gcpServiceAccountKey",
             "enableOCI",
             "insecureOCIForceHttp",
         ];
         let unsupported = || UNSUPPORTED.iter().map(|(field, _)| *field);
-        let is_known =
-            |field: &str| IDLE.into_iter().chain(known).chain(unsupported()).any(|one| one == field);
+        let is_known = |field: &str| {
+            let all = IDLE.into_iter().chain(known).chain(GITHUB_APP_FIELDS).chain(unsupported());
+            all.into_iter().any(|one| one == field)
+        };
         match self.fields.keys().find(|field| !is_known(field)) {
             Some(field) => Err(format!("has a field {field:?} that is not known")),
             None => Ok(()),

@@ -1,10 +1,9 @@
 //! What an answer means that brings no token.
 
-use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use tidegate_model::Timestamp;
-use tidegate_web::Refused;
+use tidegate_web::{Refused, Wait};
 
 use crate::error::plain;
 use crate::remote::{Fetched, Problem};
@@ -72,16 +71,11 @@ impl Asked<'_> {
 
 /// Until when a server asks us to wait, in seconds since 1970.
 fn asks_to_wait(status: StatusCode, headers: &HeaderMap, now: u64) -> Option<u64> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
-    let after = number(RETRY_AFTER.as_str()).map(|wait| now.saturating_add(wait));
-    let is_spent = number("x-ratelimit-remaining") == Some(0);
-    let reset = number("x-ratelimit-reset").filter(|_| is_spent);
-    let until = match status {
-        StatusCode::TOO_MANY_REQUESTS => after.or(reset).unwrap_or_else(|| now.saturating_add(WAIT_UNSAID)),
-        StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE => after.or(reset)?,
-        _ => return None,
+    let wait = match tidegate_web::asks_to_wait(status, headers, Some(now))? {
+        Wait::For(wait) => wait.as_secs(),
+        Wait::Unsaid => WAIT_UNSAID,
     };
-    Some(until.clamp(now.saturating_add(1), now.saturating_add(WAIT_MAX)))
+    Some(now.saturating_add(wait.clamp(1, WAIT_MAX)))
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use http::header::ACCEPT;
 use http::{Method, StatusCode};
 use serde_json::Value;
-use tidegate_model::Timestamp;
-use tidegate_web::{GithubApp, Lease, Refused};
+use tidegate_web::{GithubApp, Refused};
 
 use super::answer::Asked;
 use super::{Outcome, headers};
@@ -98,10 +97,7 @@ impl Talk<'_> {
         if !matches!(answer.status, StatusCode::OK | StatusCode::CREATED) {
             return Err(self.refused(&answer, "check githubAppInstallationID, and githubAppID beside it"));
         }
-        let (token, ends) = GithubApp::token_of(&read(&answer))
-            .ok_or_else(|| self.asked.wrong("answers with what is no token").hint(ELSEWHERE))?;
-        let ends = ends.and_then(|text| text.parse::<Timestamp>().ok());
-        let ends = ends.and_then(|ends| u64::try_from(ends.as_seconds()).ok());
-        Ok(Lease { token, ends })
+        GithubApp::token_of(&read(&answer))
+            .ok_or_else(|| self.asked.wrong("answers with what is no token").hint(ELSEWHERE).into())
     }
 }

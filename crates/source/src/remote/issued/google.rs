@@ -3,7 +3,6 @@
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
 use serde::Deserialize;
-use serde_json::json;
 use tidegate_web::{Lease, RsaKey, is_token};
 
 use super::answer::Asked;
@@ -16,10 +15,6 @@ use crate::remote::{Network, Problem};
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const FORM: &str = "application/x-www-form-urlencoded";
-/// What an account signs is good for so long, in seconds; Google takes an hour at most.
-const GOOD_FOR: u64 = 10 * 60;
-/// What is signed is from so long ago, in seconds: the clock of the server may be behind.
-const BACK: u64 = 60;
 /// No token is believed to be good for longer, in seconds.
 const LONGEST: u64 = 24 * 60 * 60;
 
@@ -40,13 +35,10 @@ impl Network {
         now: u64,
     ) -> Outcome {
         let who = format!("the account {} of Secret {}", plain(&account.email), issuer.secret);
-        let from = now.saturating_sub(BACK);
-        let claims = json!({
-            "iss": account.email, "scope": SCOPE, "aud": account.token_uri,
-            "iat": from, "exp": from.saturating_add(GOOD_FOR),
-        });
+        let claims = [("iss", account.email.as_str()), ("scope", SCOPE), ("aud", &account.token_uri)];
+        let claims = claims.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let key_id = Some(account.key_id.as_str()).filter(|id| !id.is_empty());
-        let signed = RsaKey::from_pem(&account.key.0).and_then(|key| key.jwt(key_id, &claims));
+        let signed = RsaKey::from_pem(&account.key.0).and_then(|key| key.jwt(key_id, claims, now));
         let signed = signed.map_err(|error| Problem::new(format!("{who} has no token: {error}")))?;
         let asked = Asked { server: format!("Google at {}", account.token_uri), who, proof: &signed, now };
         let body = form_urlencoded::Serializer::new(String::new())
