@@ -86,9 +86,7 @@ impl Service {
 
     pub fn with(bench: Bench, options: &[&str]) -> Self {
         let mut serving = bench.start(&[&["serve", "--sim", "--apps", "fleet"], options].concat());
-        let line = serving.await_line("the API is at");
-        let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap();
-        let url = format!("http://{address}");
+        let url = format!("http://{}", serving.await_api());
         serving.await_line("serving");
         Self { bench, serving: Some(serving), url }
     }

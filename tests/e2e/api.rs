@@ -47,8 +47,7 @@ impl Api {
         fleet.bench.write_closed("tokens", tokens);
         let args = ["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"];
         let mut serving = fleet.bench.start(&[&args, options].concat());
-        let line = serving.await_line("the API is at");
-        let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        let address = serving.await_api();
         serving.await_line("serving 3 applications");
         Self { address, serving }
     }

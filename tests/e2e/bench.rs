@@ -222,6 +222,14 @@ impl Running {
         }
     }
 
+    /// Waits until its API is there: host and port.
+    #[track_caller]
+    #[allow(dead_code, reason = "not for the tests on a control plane")]
+    pub fn await_api(&mut self) -> String {
+        let line = self.await_line("the API is at");
+        line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned()
+    }
+
     /// Sends a signal, such as `TERM` or `KILL`.
     pub fn signal(&self, name: &str) {
         // A process that is over already is none of our business.

@@ -173,8 +173,7 @@ fn metrics_tell_what_a_repository_was_asked() {
     stage.bench.write_closed("tokens", format!("ben read-only {READER}\n"));
     let args = ["serve", "--sim", "--apps", "apps", "--listen", "0", "--tokens", "tokens"];
     let mut serving = stage.bench.start(&args);
-    let line = serving.await_line("the API is at");
-    let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    let address = serving.await_api();
     serving.await_line("serving 2 applications");
     stage.wait();
     let repository = stage.server.url("repo");

@@ -25,9 +25,7 @@ impl Shops {
     fn again(&mut self, options: &[&str]) {
         let args = ["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"];
         let mut serving = self.bench.start(&[&args[..], options].concat());
-        let line = serving.await_line("the API is at");
-        let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap();
-        self.url = format!("http://{address}");
+        self.url = format!("http://{}", serving.await_api());
         serving.await_line("serving");
         self.serving = Some(serving);
     }

@@ -42,9 +42,7 @@ impl Shops {
         bench.write_closed("ben", READER);
         let mut serving =
             bench.start(&["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"]);
-        let line = serving.await_line("the API is at");
-        let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap();
-        let url = format!("http://{address}");
+        let url = format!("http://{}", serving.await_api());
         serving.await_line("serving");
         Self { bench, serving: Some(serving), url }
     }

@@ -18,12 +18,6 @@ struct Hooked {
     serving: Running,
 }
 
-/// Where the API is.
-fn address(serving: &mut Running) -> String {
-    let line = serving.await_line("the API is at");
-    line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned()
-}
-
 /// Tells of an event of GitLab; the answer.
 fn tell(address: &str, event: &str, token: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -51,7 +45,7 @@ impl Hooked {
         fleet.bench.write_closed("hooks", format!("webhook.gitlab.secret: {TOKEN}\n"));
         let options = ["--refresh-every", "0s", "--listen", "0", "--webhook-secrets", "hooks"];
         let mut serving = fleet.bench.start(&[&["serve", "--sim", "--apps", "fleet"], &options[..]].concat());
-        let address = address(&mut serving);
+        let address = serving.await_api();
         serving.await_line("serving 3 applications");
         fleet.wait(&[]);
         Self { fleet, address, serving }
@@ -168,7 +162,7 @@ fn generators_are_asked_again_by_events_of_their_repository_alone() {
     bench.write_closed("hooks", format!("webhook.gitlab.secret: {TOKEN}\n"));
     let options = ["--refresh-every", "0s", "--listen", "0", "--webhook-secrets", "hooks"];
     let mut serving = bench.start(&[&["serve", "--sim", "--apps", "apps"], &options[..]].concat());
-    let address = address(&mut serving);
+    let address = serving.await_api();
     serving.await_line("serving");
     let names = || -> Vec<String> {
         let all = bench.json(&["app", "list", "-o", "json"]);

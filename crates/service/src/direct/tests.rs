@@ -3,58 +3,22 @@ mod rivals;
 mod waiting;
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_application::superseding::POLICY_REMARK;
-use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
-use tidegate_cluster::{ApplyRequest, Call, Layer, Verb, WriteMode};
+use tidegate_cluster::{Call, Layer, Verb};
+use tidegate_model::Cascade;
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{Cascade, Timestamp};
 
 use super::*;
+use crate::applications::store::kubernetes::testing::{apply, bare, cluster};
 use crate::error::Kind;
-
-async fn apply(cluster: &dyn Cluster, value: Value) {
-    let request = ApplyRequest::new(Object::try_from(value).unwrap(), WriteMode::Apply { force: true });
-    cluster.apply(request).await.unwrap();
-}
 
 fn application(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": API_VERSION, "kind": "Application", "metadata": {"name": name, "namespace": namespace},
         "spec": {"project": "default", "destination": {"name": "in-cluster"}, "source": {"repoURL": "./repo"}},
     })
-}
-
-fn bare() -> Arc<dyn Cluster> {
-    let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
-    Arc::new(SimCluster::in_memory(SimConfig::default(), clock))
-}
-
-/// A cluster that serves Applications.
-async fn cluster() -> Arc<dyn Cluster> {
-    let cluster = bare();
-    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let version =
-        json!({"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "applications.argoproj.io"},
-        "spec": {
-            "group": "argoproj.io", "scope": "Namespaced", "versions": [version],
-            "names": {"kind": "Application", "plural": "applications", "singular": "application"},
-        },
-    });
-    apply(cluster.as_ref(), definition).await;
-    while cluster.discover().await.unwrap().get(&kind::<Applications>().group_kind()).is_none() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    for namespace in ["argocd", "team"] {
-        let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        apply(cluster.as_ref(), made).await;
-    }
-    cluster
 }
 
 fn direct(cluster: &Arc<dyn Cluster>, namespaces: &[&str]) -> Direct {

@@ -233,6 +233,9 @@ fn of_applications(
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+pub(crate) mod testing;
+#[cfg(test)]
 #[allow(
     clippy::unwrap_used,
     clippy::panic,

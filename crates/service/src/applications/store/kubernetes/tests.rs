@@ -1,21 +1,14 @@
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use tidegate_application::operation as requests;
 use tidegate_application::refresh::REFRESH_ANNOTATION;
-use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, DeleteRequest, WriteMode};
 use tidegate_model::argo::{OperationRequest, SyncStatusCode};
 use tidegate_model::{Object, OperationId, Timestamp};
 
+use super::testing::{apply, cluster};
 use super::*;
 use crate::applications::store::{Ended, Stored};
 use crate::simulated;
-
-async fn apply(cluster: &dyn Cluster, value: Value) -> Object {
-    let request = ApplyRequest::new(Object::try_from(value).unwrap(), WriteMode::Apply { force: true });
-    cluster.apply(request).await.unwrap().object
-}
 
 fn web(namespace: &str) -> Value {
     json!({
@@ -23,36 +16,6 @@ fn web(namespace: &str) -> Value {
         "metadata": {"name": "web", "namespace": namespace},
         "spec": {"project": "default", "destination": {"name": "in-cluster"}, "source": {"repoURL": "./repo"}},
     })
-}
-
-/// A cluster that serves Applications, which have no status of their own to write.
-async fn cluster() -> Arc<dyn Cluster> {
-    let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
-    let cluster: Arc<dyn Cluster> = Arc::new(SimCluster::in_memory(SimConfig::default(), clock));
-    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let version = json!({
-        "name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
-    });
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "applications.argoproj.io"},
-        "spec": {
-            "group": "argoproj.io", "scope": "Namespaced", "versions": [version],
-            "names": {"kind": "Application", "plural": "applications", "singular": "application"},
-        },
-    });
-    apply(cluster.as_ref(), definition).await;
-    while cluster.discover().await.unwrap().get(&kind::<Applications>().group_kind()).is_none() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    for namespace in ["argocd", "team"] {
-        apply(
-            cluster.as_ref(),
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-        )
-        .await;
-    }
-    cluster
 }
 
 async fn open(cluster: &Arc<dyn Cluster>, reach: Reach) -> (KubernetesStore, UnboundedReceiver<StoreEvent>) {

@@ -1,0 +1,50 @@
+//! A simulated cluster that serves Applications as resources.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
+use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
+use tidegate_model::{Object, Timestamp};
+
+use super::Applications;
+use super::site::kind;
+
+/// Writes an object.
+pub async fn apply(cluster: &dyn Cluster, value: Value) -> Object {
+    let request = ApplyRequest::new(Object::try_from(value).unwrap(), WriteMode::Apply { force: true });
+    cluster.apply(request).await.unwrap().object
+}
+
+/// A cluster that serves none yet.
+pub fn bare() -> Arc<dyn Cluster> {
+    let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
+    Arc::new(SimCluster::in_memory(SimConfig::default(), clock))
+}
+
+/// A cluster that serves Applications, which have no status of their own to write, and has the namespaces `argocd` and `team`.
+pub async fn cluster() -> Arc<dyn Cluster> {
+    let cluster = bare();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({
+        "name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+    });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "applications.argoproj.io"},
+        "spec": {
+            "group": "argoproj.io", "scope": "Namespaced", "versions": [version],
+            "names": {"kind": "Application", "plural": "applications", "singular": "application"},
+        },
+    });
+    apply(cluster.as_ref(), definition).await;
+    while cluster.discover().await.unwrap().get(&kind::<Applications>().group_kind()).is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for namespace in ["argocd", "team"] {
+        let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        apply(cluster.as_ref(), made).await;
+    }
+    cluster
+}
