@@ -178,13 +178,15 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
 }
 
 fn summary(resources: &mut [Resource]) -> ApplicationSummary {
-    let images: BTreeSet<String> =
-        resources.iter_mut().flat_map(|one| std::mem::take(&mut one.images)).collect();
-    let urls: BTreeSet<String> = resources.iter_mut().flat_map(|one| std::mem::take(&mut one.urls)).collect();
+    let mut all = |of: fn(&mut Resource) -> &mut Vec<String>| -> Vec<String> {
+        let each: BTreeSet<String> = resources.iter_mut().flat_map(|one| std::mem::take(of(one))).collect();
+        each.into_iter().collect()
+    };
+    let (images, external_urls) = (all(|one| &mut one.images), all(|one| &mut one.urls));
     let is_application = |one: &Resource| one.status.group == GROUP && one.status.kind == "Application";
     ApplicationSummary {
-        images: images.into_iter().collect(),
-        external_urls: urls.into_iter().collect(),
+        images,
+        external_urls,
         is_app_of_apps: resources.iter().any(is_application),
         rest: Rest::new(),
     }

@@ -9,14 +9,12 @@ import { operationsTable } from "./operations.js";
 import { saveButton } from "./picture.js";
 import { applicationActions, rollbackButton } from "./steer.js";
 import { objectsOf, wavesPicture } from "./waves.js";
-import { approvalOf, badge, count, moment, objectName, short, shortHash, terms, time } from "./words.js";
+import { approvalOf, badge, count, moment, objectKey, objectName, short, shortHash, terms, time } from "./words.js";
 
 const RESOURCES_MAX = 10_000;
 const OPERATIONS = 20;
 // So many objects of a wave are shown at once.
 const SHOWN = 200;
-
-const key = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace ?? ""}/${object.name}`;
 
 export function showApplication(main, namespace, name) {
   const path = at.application(namespace, name);
@@ -220,7 +218,7 @@ function waitingOf(line, plan) {
 
 // The objects by phase and wave. What the plan does not have stands where its wave says.
 function orderOf({ plan, resources }) {
-  const known = new Map(resources.map((one) => [key(one), one]));
+  const known = new Map(resources.map((one) => [objectKey(one), one]));
   let waves = plan?.waves ?? [];
   if (!plan) {
     const by = new Map();
@@ -233,7 +231,7 @@ function orderOf({ plan, resources }) {
   if (waves.length === 0) return [h("p.empty", null, "It has no objects.")];
   return waves.map((wave) => h("section.phase", { "data-key": `${wave.phase} ${wave.wave}`, "aria-label": `${wave.phase}, wave ${wave.wave}` },
     h("h3", null, `${wave.phase}, wave ${wave.wave} `, h("small", null, count(wave.tasks.length, "object"))),
-    h("ul.objects", null, wave.tasks.slice(0, SHOWN).map((task) => objectOf(task, known.get(key(task))))),
+    h("ul.objects", null, wave.tasks.slice(0, SHOWN).map((task) => objectOf(task, known.get(objectKey(task))))),
     wave.tasks.length > SHOWN ? h("p.quiet", null, `and ${count(wave.tasks.length - SHOWN, "other")}`) : null));
 }
 
@@ -253,7 +251,7 @@ function ruleOf(live) {
 function objectOf(task, live) {
   const health = live?.health;
   const hook = task.hook && typeof task.hook === "object" ? ` (${task.hook.deletePolicies.join(", ")})` : "";
-  return h("li.object", { "data-key": key(task) },
+  return h("li.object", { "data-key": objectKey(task) },
     h("span.what", null, task.hook ? h("span.badge.hook", null, "hook") : null, " ", objectName(task), h("small", null, hook)),
     h("span.states", null, badge(task.action), badge(live?.status, "sync"), badge(health?.status, "health"),
       live?.requiresPruning ? h("span.badge.warn", null, "no longer wanted") : null),

@@ -2,19 +2,17 @@
 
 import { h } from "./draw.js";
 import { linesOf, plain } from "./lines.js";
-import { badge, count, objectName } from "./words.js";
+import { badge, count, objectKey, objectName } from "./words.js";
 
 // So many fields of an object are shown.
 const SHOWN = 200;
-
-const key = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace ?? ""}/${object.name}`;
 
 export function diffOf({ objects, warnings }) {
   const differing = objects.filter((one) => one.status !== "same");
   return [
     h("p.quiet", null, differing.length === 0 ? `Nothing: ${count(objects.length, "object")} as in the manifests.`
       : `${differing.length} of ${count(objects.length, "object")}. Values of Secrets are masked.`),
-    differing.map((one) => h("details.differs", { "data-key": key(one), open: differing.length === 1 },
+    differing.map((one) => h("details.differs", { "data-key": objectKey(one), open: differing.length === 1 },
       h("summary", null, badge(one.status), " ", objectName(one), one.ignored ? " (does not count)" : "",
         h("small", null, one.estimate ? " estimate" : "", ` ${count(one.changes.length, "field")}`)),
       one.error ? h("p.problem", null, `The server refuses the manifest: ${one.error}`) : null,

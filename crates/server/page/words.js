@@ -107,6 +107,9 @@ export function approvalOf({ by, reason, at }) {
   return h("div", null, `${by}${reason ? `: ${reason}` : ""} `, time(at));
 }
 
+// What tells an object from others.
+export const objectKey = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace ?? ""}/${object.name}`;
+
 // An object in one text.
 export function objectName(object) {
   return `${object.kind} ${object.namespace ? `${object.namespace}/` : ""}${object.name}`;

@@ -1,7 +1,7 @@
 //! Reads a resource, and says which field is wrong where it cannot be read.
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{AppProject, Application, ApplicationSet, definitions};
 
@@ -67,7 +67,8 @@ fn drop_nulls(schema: &Value, value: &mut Value) {
                 let field = schema.get("properties").and_then(|fields| fields.get(name));
                 field.or_else(|| schema.get("additionalProperties"))
             };
-            fields.retain(|name, value| !value.is_null() || of(name).is_none_or(|field| !is_typed(field)));
+            let is_typed = |name: &str| of(name).is_some_and(|field| field.get("type").is_some());
+            fields.retain(|name, value| !value.is_null() || !is_typed(name));
             for (name, value) in fields {
                 of(name).into_iter().for_each(|field| drop_nulls(field, value));
             }
@@ -78,11 +79,6 @@ fn drop_nulls(schema: &Value, value: &mut Value) {
         }
         _ => {}
     }
-}
-
-fn is_typed(schema: &Value) -> bool {
-    let says = |word: &str| schema.as_object().is_some_and(|schema: &Map<_, _>| schema.contains_key(word));
-    says("type") || says("x-kubernetes-int-or-string")
 }
 
 fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<T, Unreadable> {

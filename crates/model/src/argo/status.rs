@@ -377,7 +377,7 @@ pub struct ApplicationSummary {
     #[serde(default, rename = "externalURLs", skip_serializing_if = "Vec::is_empty")]
     pub external_urls: Vec<String>,
     /// It makes applications.
-    #[serde(default, rename = "isAppOfApps", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, rename = "isAppOfApps", skip_serializing_if = "is_false")]
     pub is_app_of_apps: bool,
     /// What this program does not know, kept as it is.
     #[serde(flatten)]
