@@ -326,7 +326,7 @@ pub fn what_has_failed_or_was_not_begun_is_said_as_that() {
     browser.open("/applicationsets/argocd/nowhere");
     browser.await_text("no rollout was begun yet");
     browser
-        .until("!document.querySelector('#main > div').textContent.includes('there is no progressive sync')");
+        .until("!document.querySelector('main').textContent.includes('there is no progressive sync')");
     browser.is_clean();
     service.end();
 }

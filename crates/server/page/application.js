@@ -16,7 +16,7 @@ const OPERATIONS = 20;
 // So many objects of a wave are shown at once.
 const SHOWN = 200;
 
-export function showApplication(main, namespace, name) {
+export function showApplication(view, namespace, name) {
   const path = at.application(namespace, name);
   const abort = new AbortController();
   const head = h("div");
@@ -27,7 +27,7 @@ export function showApplication(main, namespace, name) {
   const history = h("section", { "aria-labelledby": "history" });
   const operations = h("section", { "aria-labelledby": "operations" });
   const plans = keptPlansOf(namespace, name, abort.signal);
-  fill(main, head, waiting, diff, order, plans.element, operations, history);
+  fill(view, head, waiting, diff, order, plans.element, operations, history);
   const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null, kept: null, changes: null };
 
   function showHead() {
@@ -72,13 +72,13 @@ export function showApplication(main, namespace, name) {
       if (problem.name === "AbortError") return;
       if (problem.status === 404 && state.resource) return gone();
       if (state.resource) return say(problem.words ?? String(problem));
-      fill(main, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+      fill(view, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
     }
   }
 
   function gone() {
     state.isGone = true;
-    fill(main, h("h1", null, name), h("p", { role: "status" }, `${namespace}/${name} is gone.`));
+    fill(view, h("h1", null, name), h("p", { role: "status" }, `${namespace}/${name} is gone.`));
   }
 
   // The plan that its operation waits with is another one only under another hash; who has approved it may change.
@@ -156,7 +156,7 @@ export function showApplication(main, namespace, name) {
     if (kind === "application" && isOwn && state.isGone) {
       // Another one of its name is there now.
       state.isGone = false;
-      fill(main, head, waiting, diff, order, plans.element, operations, history);
+      fill(view, head, waiting, diff, order, plans.element, operations, history);
     }
     if (((isOwn && kind !== "operation") || isOfSet) && !state.isGone) again();
     return undefined;

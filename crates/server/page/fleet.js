@@ -49,7 +49,7 @@ function why(app) {
   return words && words === app.awaits ? h("a", { href: paths.set(app.namespace, app.set), title: words }, words) : h("span", { title: words }, words);
 }
 
-export function showFleet(main) {
+export function showFleet(view) {
   const wanted = asked(["name", "sync", "health", "operation", "project", "label", "sort", "reverse"]);
   const matching = h("p.matching");
   const place = h("div");
@@ -69,7 +69,7 @@ export function showFleet(main) {
     });
     fill(place, list.element, list.empty);
   };
-  fill(main, h("h1", null, "Applications"), sets,
+  fill(view, h("h1", null, "Applications"), sets,
     filterBar({
       filters: [["sync", "Sync", SYNC], ["health", "Health", HEALTH], ["operation", "Operation", OPERATION]],
       sorts: SORTS, wanted, search: "part of NAMESPACE/NAME", then: begin,

@@ -40,7 +40,10 @@ function show(hasMoved) {
     if (!parts) continue;
     const names = parts.slice(1).map(decode);
     document.title = `${[...names].reverse().join(" – ") || title} – Tidegate`;
-    leave = view(main, ...names);
+    // Each view has a place of its own: an answer that comes when it has been left changes nothing of the next.
+    const place = h("div");
+    fill(main, place);
+    leave = view(place, ...names);
     if (hasMoved) {
       // Whoever listens is told where they are, and goes on from there.
       main.focus({ preventScroll: true });

@@ -20,7 +20,7 @@ const REST = 4;
 // After so long, what is there already is shown, in milliseconds.
 const SHOW_AFTER = 1000;
 
-export function showOperation(main, id) {
+export function showOperation(view, id) {
   const path = at.operation(id);
   const abort = new AbortController();
   const story = new Story();
@@ -38,7 +38,7 @@ export function showOperation(main, id) {
   const log = h("section", { "aria-labelledby": "facts" });
   const results = h("section", { "aria-labelledby": "results" });
   const written = h("section");
-  fill(main, head, waves, written, timeline, results, log);
+  fill(view, head, waves, written, timeline, results, log);
   const output = followOutput(id, written);
   const drawing = keepDrawn(picture, (width) => draw(width));
 
@@ -98,14 +98,14 @@ export function showOperation(main, id) {
       if (problem.name === "AbortError") return;
       if (operation) return say(problem.words ?? String(problem));
       const words = problem.status === 404 ? [`There is no operation ${id}. `, link("/operations", "All operations")] : problem.words ?? String(problem);
-      fill(main, h("h1", null, `Operation ${id}`), h("p.problem", { role: "alert" }, words));
+      fill(view, h("h1", null, `Operation ${id}`), h("p.problem", { role: "alert" }, words));
     }
   }
 
   // Of an operation whose facts are not kept any more there is a line.
   function showKept() {
     drawing();
-    fill(main, headOf(operation, explanation, { request: operation.kept }), h("p", { role: "status" },
+    fill(view, headOf(operation, explanation, { request: operation.kept }), h("p", { role: "status" },
       "Its details were compacted: waves, objects, timeline and what was recorded are not kept any more. As many of the newest operations of an application keep them as ",
       h("code", null, "--history"), " says, ten if it is not said."));
   }

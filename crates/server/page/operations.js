@@ -36,7 +36,7 @@ export function applicationLink(name) {
   return link(paths.application(namespace, own), name);
 }
 
-export function showOperations(main) {
+export function showOperations(view) {
   const wanted = asked(["name", "phase", "open", "revision", "by", "since", "until"]);
   const place = h("div");
   const matching = h("p.matching");
@@ -69,7 +69,7 @@ export function showOperations(main) {
     }
   };
   const again = soon(500, () => load(false));
-  fill(main, h("h1", null, "Operations"), filterBar({
+  fill(view, h("h1", null, "Operations"), filterBar({
     filters: [["phase", "Result", OPERATION], ["open", "Over", [["true", "not over"], ["false", "over"]]]],
     fields: [["revision", "Revision", "its beginning"], ["by", "Asked for by", "the whole name"]],
     moments: [["since", "Began since"], ["until", "Began before"]], sorts: [], wanted,

@@ -20,7 +20,7 @@ const DONE = new Set(["Healthy", "Gone", "Left"]);
 const standing = (member) => (member.outcome && member.outcome !== "Settling" ? member.outcome : member.status);
 const isDone = (member) => DONE.has(member.status);
 
-export function showRollout(main, namespace, name) {
+export function showRollout(view, namespace, name) {
   const path = at.set(namespace, name);
   const abort = new AbortController();
   const head = h("div");
@@ -28,7 +28,7 @@ export function showRollout(main, namespace, name) {
   const refused = h("div");
   const preview = h("div", null, rolloutPreviewOf(path, namespace, abort.signal), deletionPreviewOf(path, abort.signal));
   const runs = runsOf(namespace, name, abort.signal);
-  fill(main, head, steps, refused, runs.element, preview);
+  fill(view, head, steps, refused, runs.element, preview);
   let [set, told, isGone] = [null, null, false];
 
   // It is gone. What was shown last stays, as it has ended: it says in which order all went.
@@ -74,7 +74,7 @@ export function showRollout(main, namespace, name) {
       await runs.load();
       const words = problem.status === 404 && !runs.isEmpty ? h("p.lead", { role: "status" }, `${namespace}/${name} is gone.`)
         : h("p.problem", { role: "alert" }, problem.words ?? String(problem));
-      fill(main, h("h1", null, name), words, runs.isEmpty ? null : runs.element);
+      fill(view, h("h1", null, name), words, runs.isEmpty ? null : runs.element);
     }
     return undefined;
   }

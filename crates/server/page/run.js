@@ -10,7 +10,7 @@ import { badge, between, clock, count, moment, short, terms, time } from "./word
 // So many facts are listed at once.
 const FACTS = 200;
 
-export function showRun(main, namespace, name, id) {
+export function showRun(view, namespace, name, id) {
   const path = at.run(id);
   const abort = new AbortController();
   const facts = [];
@@ -19,7 +19,7 @@ export function showRun(main, namespace, name, id) {
   const steps = h("section", { "aria-labelledby": "steps" });
   const people = h("section");
   const log = h("section", { "aria-labelledby": "facts" });
-  fill(main, head, steps, people, log);
+  fill(view, head, steps, people, log);
 
   function showAll() {
     const before = head.querySelector(".badge")?.textContent;
@@ -51,13 +51,13 @@ export function showRun(main, namespace, name, id) {
       if (problem.name === "AbortError") return undefined;
       if (problem.status === 404) return nowhere();
       if (run) return say(problem.words ?? String(problem));
-      fill(main, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+      fill(view, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
     }
     return undefined;
   }
 
   function nowhere() {
-    fill(main, h("h1", null, name), h("p.problem", { role: "alert" }, `There is no rollout and no deletion ${id} of ${namespace}/${name}, or it is not kept any more: `,
+    fill(view, h("h1", null, name), h("p.problem", { role: "alert" }, `There is no rollout and no deletion ${id} of ${namespace}/${name}, or it is not kept any more: `,
       "the oldest are forgotten, as ", h("code", null, "--summaries"), " says. ", link(paths.set(namespace, name), `${namespace}/${name}`)));
   }
 

@@ -32,7 +32,7 @@ function cells(set) {
   ];
 }
 
-export function showSets(main) {
+export function showSets(view) {
   const wanted = asked(["name", "health", "progressing", "sort", "reverse"]);
   const matching = h("p.matching");
   const place = h("div");
@@ -50,7 +50,7 @@ export function showSets(main) {
     });
     fill(place, list.element, list.empty);
   };
-  fill(main, h("h1", null, "ApplicationSets"),
+  fill(view, h("h1", null, "ApplicationSets"),
     filterBar({
       filters: [["health", "Health", HEALTH], ["progressing", "Rollout", [["true", "under way"], ["false", "not under way"]]]],
       sorts: SORTS, wanted, search: "part of NAMESPACE/NAME", then: begin,
