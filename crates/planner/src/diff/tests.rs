@@ -195,6 +195,34 @@ fn the_prediction_of_the_server_counts() {
     assert!(difference.before.pointer("/metadata/managedFields").is_none());
 }
 
+/// A server takes the same variable of a container twice.
+#[test]
+fn items_with_the_same_keys_are_compared_in_their_order() {
+    let with =
+        |env: &Value| deployment(json!({"template": {"spec": {"containers": [{"name": "a", "env": env}]}}}));
+    let predicted = |before: &Value, after: &Value| {
+        let difference =
+            Comparer::default().predicted(&with(after), &with(before), &with(after), (false, None));
+        let path = |change: &Change| change.path.replace("/spec/template/spec/containers/0/env", "");
+        difference.changes.iter().map(path).collect::<Vec<_>>()
+    };
+    let twice = json!([{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}]);
+    for (before, after, paths) in [
+        (twice.clone(), twice.clone(), vec![]),
+        (json!([{"name": "A"}, {"oame": "B"}]), json!([{"name": "A"}, {"oame": "B"}]), vec![]),
+        (json!([{"oame": "B"}, {"name": "A"}]), json!([{"oame": "B"}, {"name": "A"}]), vec![]),
+        (twice.clone(), json!([{"name": "A", "value": "1"}, {"name": "B"}]), vec!["/2"]),
+        (json!([{"name": "A", "value": "1"}, {"name": "B"}]), twice.clone(), vec!["/2"]),
+        (
+            twice,
+            json!([{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "3"}]),
+            vec!["/2/value"],
+        ),
+    ] {
+        assert_eq!(predicted(&before, &after), paths, "{before} {after}");
+    }
+}
+
 /// What kubectl wrote by client-side apply becomes ours with the apply, so what the manifest no longer gives goes.
 #[test]
 fn what_will_be_taken_over_and_is_not_wanted_goes() {

@@ -162,19 +162,31 @@ impl<'t, 'v> Walk<'t, 'v> {
         (one, other): (&'v [Value], &'v [Value]),
         quantity: bool,
     ) {
-        let place = |item: &Value, list: &[Value]| {
-            list.iter().position(|there| same_item(keys, item, |key| there.get(key)))
-        };
-        let kept: Vec<usize> = other.iter().filter_map(|item| place(item, one)).collect();
+        let pairs = pairs(keys, one, other);
+        let kept: Vec<usize> = pairs.iter().copied().flatten().collect();
         if !kept.is_sorted() {
             return self.differs(before, after);
         }
-        for (index, item) in one.iter().enumerate().filter(|(_, item)| place(item, other).is_none()) {
+        for (index, item) in one.iter().enumerate().filter(|(index, _)| !kept.contains(index)) {
             self.inside(At::Item(index), |walk| walk.differs(Some(item), None));
         }
-        for (index, item) in other.iter().enumerate() {
-            let there = place(item, one).and_then(|place| one.get(place));
+        for (index, (item, place)) in other.iter().zip(pairs).enumerate() {
+            let there = place.and_then(|place| one.get(place));
             self.inside(At::Item(index), |walk| walk.whole(there, Some(item), quantity));
         }
     }
+}
+
+/// For each item of a list its place in another one. Servers take some lists in which several items have the same keys, such
+/// as variables of a container: the first of them stands for the first, the next for the next.
+fn pairs(keys: &[&str], one: &[Value], other: &[Value]) -> Vec<Option<usize>> {
+    let mut is_free = vec![true; one.len()];
+    let pair = |item: &Value| {
+        let mut places = one.iter().zip(&mut is_free).enumerate();
+        let (place, (_, is_free)) =
+            places.find(|(_, (there, is_free))| **is_free && same_item(keys, item, |key| there.get(key)))?;
+        *is_free = false;
+        Some(place)
+    };
+    other.iter().map(pair).collect()
 }
