@@ -97,6 +97,10 @@ damage N="10000":
 fuzz N="100000":
     TIDEGATE_FUZZ_CASES={{ N }} cargo test --release --workspace --lib --test fuzz fuzz_ -- --nocapture
 
+# Looks for wrong input by what it covers: each target for SECONDS, or those that are named.
+fuzz-coverage SECONDS="60" *TARGETS:
+    fuzz/run {{ SECONDS }} {{ TARGETS }}
+
 # Renders N random templates here and with Go, whose toolchain it gets with apt-get and pip.
 go-templates N="200000":
     TIDEGATE_GO_TEMPLATES=$(scripts/template-table/program --fetch) TIDEGATE_GO_CASES={{ N }} \

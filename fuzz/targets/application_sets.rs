@@ -1,0 +1,127 @@
+//! ApplicationSets, in a world that answers every generator: what they generate, and what is done about it.
+#![no_main]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
+use tidegate_applicationset::foreseen::foresee;
+use tidegate_applicationset::rollout::{self, Targets};
+use tidegate_applicationset::{changes, guard, order, requeue, unheeded};
+use tidegate_fuzz::document;
+use tidegate_generate::{
+    Branch, Cluster, Decisions, GitTree, Options, Outcome, PullRequest, Reply, World, generate,
+};
+use tidegate_model::argo::{
+    ApplicationSet, ClusterDecisionResourceGenerator, PluginGenerator, PullRequestGenerator, ScmGenerator,
+};
+
+/// It says the same to everybody.
+struct Told;
+
+impl World for Told {
+    fn clusters(&mut self) -> Reply<Arc<Vec<Cluster>>> {
+        let cluster = |name: &str, env: &str| Cluster {
+            name: name.to_owned(),
+            server: format!("https://{name}.example.com"),
+            labels: BTreeMap::from([("env".to_owned(), env.to_owned())]),
+            ..Cluster::default()
+        };
+        Ok(Some(Arc::new(vec![cluster("a", "dev"), cluster("b.c", "")])))
+    }
+
+    fn git_tree(&mut self, _: &str, _: &str) -> Reply<Arc<GitTree>> {
+        let files = ["apps/a/b.yaml", "apps/c/d.json", "apps/ü/e f.yaml", "x"].map(str::to_owned);
+        Ok(Some(Arc::new(GitTree { commit: "0123".to_owned(), files: BTreeSet::from(files) })))
+    }
+
+    fn git_file(&mut self, _: &str, _: &str, path: &str) -> Reply<Arc<str>> {
+        let text = match path {
+            "x" => "- {name: b, deep: {er: [1, 2.5, null]}}\n- {name: c}\n",
+            _ => r#"{"name": "a", "deep": {"er": true}, "n": 3}"#,
+        };
+        Ok(Some(Arc::from(text)))
+    }
+
+    fn decisions(&mut self, _: &ClusterDecisionResourceGenerator) -> Reply<Arc<Decisions>> {
+        let resources = BTreeMap::from([("a".to_owned(), json!({"clusters": [{"clusterName": "a"}, 1]}))]);
+        let match_key = "clusterName".to_owned();
+        Ok(Some(Arc::new(Decisions { status_list_key: "clusters".to_owned(), match_key, resources })))
+    }
+
+    fn plugin(&mut self, _: &PluginGenerator) -> Reply<Arc<Value>> {
+        Ok(Some(Arc::new(json!({"output": {"parameters": [{"name": "a", "deep": {"er": ["b"]}}, {}]}}))))
+    }
+
+    fn branches(&mut self, _: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
+        let branch = |branch: &str| Branch {
+            organization: "org".to_owned(),
+            repository: "shop".to_owned(),
+            branch: branch.to_owned(),
+            sha: "0123456789abcdef".to_owned(),
+            labels: vec!["a".to_owned()],
+            paths: paths.iter().take(1).cloned().collect(),
+            ..Branch::default()
+        };
+        Ok(Some(Arc::new(vec![branch("main"), branch("Feature/ü_1")])))
+    }
+
+    fn pull_requests(&mut self, _: &PullRequestGenerator) -> Reply<Arc<Vec<PullRequest>>> {
+        let request = |number, branch: &str| PullRequest {
+            number,
+            branch: branch.to_owned(),
+            target_branch: "main".to_owned(),
+            head_sha: "0".to_owned(),
+            ..PullRequest::default()
+        };
+        Ok(Some(Arc::new(vec![request(1, "a"), request(u64::MAX, "B/💥")])))
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some(document) = document(input) else { return };
+    let Ok(set) = serde_json::from_value::<ApplicationSet>(document) else { return };
+    let written = serde_json::to_value(&set).expect("an ApplicationSet can be written");
+    let again: ApplicationSet = serde_json::from_value(written).expect("what is written can be read");
+    assert_eq!(again, set, "what is written is read as the same");
+    set.unknown_fields();
+    for new_globbing in [true, false] {
+        let options = Options { new_globbing, now: Some(0) };
+        let made = generate(&set, &mut Told, &options);
+        match (made, generate(&set, &mut Told, &options)) {
+            (Ok(made), Ok(again)) => {
+                assert_eq!(made, again, "the same set makes the same");
+                if let Outcome::Done(done) = made {
+                    act(&set, done);
+                }
+            }
+            (Err(errors), Err(_)) => assert!(!errors.to_string().is_empty()),
+            _ => panic!("the same set makes the same"),
+        }
+    }
+});
+
+/// What is done about it, where nothing is there and where all of it is.
+fn act(set: &ApplicationSet, done: tidegate_generate::Generated) {
+    let options = tidegate_applicationset::policy::Options::default();
+    let applications =
+        done.applications.into_iter().map(|one| (one.application.metadata.name.clone(), one.application));
+    let generated = changes::Generated { applications: applications.collect(), ..Default::default() };
+    let first = foresee(set, &generated, &[], &BTreeMap::new(), &options);
+    assert_eq!(first.members.len(), generated.applications.len(), "each is made, or it is said why not");
+    let existing: Vec<_> = generated.applications.values().cloned().collect();
+    foresee(set, &generated, &existing, &BTreeMap::new(), &options);
+    drop((order::order(set), guard::limit(set)));
+    unheeded::unheeded(set, &options);
+    requeue::asks_for_clusters(set);
+    let Ok(targets) = Targets::of(set) else { return };
+    let standing = generated.applications.keys().map(|name| (name.clone(), rollout::Standing::default()));
+    drop(rollout::request(
+        set,
+        &targets,
+        &existing,
+        &standing.collect(),
+        tidegate_lifecycle::rollout::Options::default(),
+    ));
+}

@@ -1,0 +1,45 @@
+//! Sync windows, schedules and durations.
+#![no_main]
+
+use std::time::Duration;
+
+use libfuzzer_sys::fuzz_target;
+use tidegate_fuzz::{lines, now};
+use tidegate_model::{
+    Opened, Schedule, Window, WindowKind, Zone, blocked, changes_in, format_duration, parse_duration,
+};
+
+/// The rules of Berlin, also where this machine has no database of time zones.
+const RULE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+
+fuzz_target!(|input: &[u8]| {
+    let [schedule, duration, time_zone] = lines(input);
+    if let Ok(duration) = parse_duration(&duration) {
+        assert!(!format_duration(duration).is_empty());
+    }
+    if let Ok(read) = Schedule::parse_with_words(&schedule) {
+        let (Some(first), from) = (read.next_in_utc(now()), now()) else { return };
+        assert!(first > from);
+        let second = read.next_in_utc(first);
+        assert!(second.is_some_and(|second| second > first), "{schedule:?} comes again and again");
+    }
+    let window = |kind| Window {
+        kind,
+        schedule: schedule.clone(),
+        duration: duration.clone(),
+        time_zone: time_zone.clone(),
+        manual_sync: false,
+        sync_overrun: true,
+        description: String::new(),
+    };
+    let zone = |name: &str| Zone::of_rule(if name == "Europe/Berlin" { RULE } else { name });
+    let read = |kind| Opened::of(&window(kind), zone);
+    let (Ok(allow), Ok(deny)) = (read(WindowKind::Allow), read(WindowKind::Deny)) else { return };
+    for days in [0, 30, 130, 400] {
+        let at = now() + Duration::from_secs(86_400 * days);
+        let is_denied = blocked(std::slice::from_ref(&deny), false, None, at).is_some();
+        let is_allowed = blocked(std::slice::from_ref(&allow), false, None, at).is_none();
+        assert_eq!(is_denied, is_allowed, "it is open for both or for none");
+        changes_in(&[allow.clone(), deny.clone()], at);
+    }
+});
