@@ -27,12 +27,21 @@ pub async fn site() -> Site {
 
 /// What the repository holds: a migration, and a setting.
 pub fn deploys(site: &Site, version: &str) {
+    deploys_in(site, version, "3s");
+}
+
+/// The same, with a migration that ends when the test says so (`ends`). On a busy server a status is written every few seconds:
+/// whatever is to be seen before its end is seen.
+pub fn deploys_when_told(site: &Site, version: &str) {
+    deploys_in(site, version, "2h");
+}
+
+fn deploys_in(site: &Site, version: &str, takes: &str) {
     let job = json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": "migrate", "annotations": {
             "argocd.argoproj.io/hook": "PreSync",
-            // Long enough that its operation is seen at work: a status is written once a second.
-            "sim.tidegate.dev/ready-after": "3s",
+            "sim.tidegate.dev/ready-after": takes,
         }},
         "spec": {"template": {"spec": {
             "restartPolicy": "Never", "containers": [{"name": "a", "image": "example.com/migrate:1"}],
@@ -153,12 +162,14 @@ pub async fn an_application_is_synced_and_its_status_is_read_by_everybody() {
 
 pub async fn a_killed_service_goes_on_from_what_the_resource_says() {
     let site = site().await;
+    deploys_when_told(&site, "2");
     create(&site).await;
     let serving = serve(&site);
     until(&site, is_at_work).await;
     serving.signal("KILL");
     serving.finish();
     let serving = serve(&site);
+    ends(&site, "migrate").await;
     until(&site, is_done).await;
     site.assert_created_once("Job", "migrate", "killed").await;
     serving.signal("TERM");

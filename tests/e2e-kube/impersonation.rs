@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate_testkit::kube::User;
 
-use crate::applications::{create, deploys, is_at_work, is_done, path, site, until};
+use crate::applications::{create, deploys, deploys_when_told, ends, is_at_work, is_done, path, site, until};
 use crate::bench::Running;
 use crate::site::Site;
 
@@ -101,7 +101,7 @@ pub async fn operations_write_as_the_service_account_of_their_project() {
 
     // Killed within an operation, which goes on as the account that it began with, whatever is said by then.
     site.look_from_now();
-    deploys(&site, "2");
+    deploys_when_told(&site, "2");
     let app = format!("{}/shop", path(&site));
     let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
     observer.patch(&app, &refresh).await.unwrap();
@@ -113,6 +113,7 @@ pub async fn operations_write_as_the_service_account_of_their_project() {
     assert_eq!(settings["data"]["version"], "1", "it was killed before it was done");
     observer.patch(&project, &to_other).await.unwrap();
     let serving = serve(&site, &["--impersonate=never"]);
+    ends(&site, "migrate").await;
     until(&site, is_done).await;
     let settings = site.object("/api/v1", "configmaps", "settings").await.unwrap();
     assert_eq!(settings["data"]["version"], "2");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::applications::{create, deploys, is_done, path, serve, site, until};
+use crate::applications::{create, deploys_when_told, is_done, path, serve, site, until};
 use crate::site::Site;
 
 /// As `kubectl patch` does it.
@@ -23,11 +23,7 @@ pub async fn what_people_write_into_the_status_is_put_back_or_heeded() {
         assert_eq!(after["status"][field], before["status"][field], "{field}");
     }
     // A hook that goes on for as long as anybody lets it.
-    deploys(&site, "2");
-    let hook = site.path().join("repo/shop/migrate.yaml");
-    let slow = std::fs::read_to_string(&hook).unwrap().replace("\"3s\"", "\"2h\"");
-    site.write("repo/shop/migrate.yaml", slow);
-    site.run(&["example", "commit", "repo"]).expect_code(0);
+    deploys_when_told(&site, "2");
     patch(&site, &json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}})).await;
     let waits = |app: &Value| app["status"]["operationState"]["message"].to_string().contains("migrate");
     until(&site, |app| app["status"]["operationState"]["phase"] == "Running" && waits(app)).await;

@@ -325,8 +325,7 @@ pub fn what_has_failed_or_was_not_begun_is_said_as_that() {
     // A progressive sync that could not begin is one all the same.
     browser.open("/applicationsets/argocd/nowhere");
     browser.await_text("no rollout was begun yet");
-    browser
-        .until("!document.querySelector('main').textContent.includes('there is no progressive sync')");
+    browser.until("!document.querySelector('main').textContent.includes('there is no progressive sync')");
     browser.is_clean();
     service.end();
 }
