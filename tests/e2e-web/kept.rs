@@ -194,10 +194,12 @@ pub fn a_kept_plan_that_needs_an_approval_is_approved_and_then_carried_out() {
     let service = synced("  annotations: {tidegate.dev/approval: required}\n");
     service.until(FRONTEND, |one| !one["metadata"]["annotations"]["tidegate.dev/approval"].is_null());
     image(&service, "frontend:1.0", "frontend:2.0");
-    let hash = keep(&service, "argocd/frontend");
-    let short = &hash[..12];
     let mut browser = service.browser(OPERATOR);
     browser.open("/applications/argocd/frontend");
+    browser.until("document.querySelector('#kept + p.empty')");
+    // What others do is shown as it happens.
+    let hash = keep(&service, "argocd/frontend");
+    let short = &hash[..12];
     unfold(&browser);
     browser.until(&format!("/Needsan approval by/.test({KEPT}.textContent)"));
     assert_eq!(browser.run("return document.querySelectorAll('[data-do^=\"Sync plan \"]').length"), json!(0));

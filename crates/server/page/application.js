@@ -153,6 +153,7 @@ export function showApplication(view, namespace, name) {
     const isOwn = (data?.namespace === namespace && data?.name === name) || kind === "reset";
     const isOfSet = kind === "applicationSet" && data.namespace === namespace && data.name === state.line?.set;
     if (kind === "gone" && isOwn && state.resource) return gone();
+    if (kind === "plan" && isOwn) plans.load();
     if (kind === "application" && isOwn && state.isGone) {
       // Another one of its name is there now.
       state.isGone = false;

@@ -89,7 +89,7 @@ export function showFleet(view) {
     else if (kind === "reset") {
       list.again();
       again();
-    } else if (kind !== "operation") {
+    } else if (kind.startsWith("applicationSet")) {
       again();
       // What its Applications wait for may be something else by now.
       if (kind === "applicationSet") list.again();

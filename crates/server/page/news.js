@@ -3,7 +3,7 @@
 import { query } from "./ask.js";
 import { notice } from "./draw.js";
 
-const KINDS = ["application", "gone", "applicationSet", "applicationSetGone", "operation", "reset"];
+const KINDS = ["application", "gone", "applicationSet", "applicationSetGone", "plan", "operation", "reset"];
 // How long until somebody is told that nothing comes.
 const SILENT_AFTER = 3000;
 

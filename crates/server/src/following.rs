@@ -12,6 +12,7 @@ use tidegate_service::applications::Serving;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::documents::events::EventDocument;
 use tidegate_service::lines::ApplicationLine;
+use tidegate_service::plans::KeptLine;
 use tidegate_service::queries::Queries;
 use tidegate_service::sets::{SetLine, SetServing};
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -31,6 +32,8 @@ pub(crate) enum News {
     ApplicationSet(Box<SetLine>),
     /// An ApplicationSet is not there any more.
     ApplicationSetGone(Name),
+    /// A plan of an application is kept, or something is decided about it.
+    Plan(PlanName),
     /// Something happened to an operation, down to its tasks.
     Operation(Box<EventDocument>),
     /// Not all that happened to applications and ApplicationSets since then is known: their lists say how they stand now.
@@ -43,6 +46,15 @@ pub(crate) enum News {
 pub(crate) struct Name {
     namespace: String,
     name: String,
+}
+
+/// Which plan, of which application. How it stands follows from the application as well, which is told apart.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlanName {
+    namespace: String,
+    name: String,
+    hash: String,
 }
 
 /// Why not all is told.
@@ -61,6 +73,7 @@ impl News {
             Self::Gone(_) => "gone",
             Self::ApplicationSet(_) => "applicationSet",
             Self::ApplicationSetGone(_) => "applicationSetGone",
+            Self::Plan(_) => "plan",
             Self::Operation(_) => "operation",
             Self::Reset(_) => "reset",
         }
@@ -87,6 +100,7 @@ pub(crate) async fn follow(
     tokio::pin!(serving);
     let mut applications: Option<Following<ServedApplications>> = None;
     let mut sets: Option<Following<SetServing>> = None;
+    let mut plans = None;
     loop {
         tokio::select! {
             event = events.next() => match event {
@@ -96,6 +110,7 @@ pub(crate) async fn follow(
             },
             serving = &mut serving, if applications.is_none() => match serving {
                 Some(serving) => {
+                    plans = serving.plan_changes();
                     let metrics = Arc::clone(&metrics);
                     let served = queries.sets_now().cloned();
                     let known = ServedApplications { serving, sets: served.clone(), metrics };
@@ -114,6 +129,7 @@ pub(crate) async fn follow(
                     sets.changed(changed, &bulletin);
                 }
             }
+            written = next_plan(&mut plans) => post_plan(written, &bulletin),
         }
     }
 }
@@ -123,6 +139,24 @@ async fn next<S>(following: &mut Option<Following<S>>) -> Result<AppKey, RecvErr
         Some(following) => following.changes.recv().await,
         None => std::future::pending().await,
     }
+}
+
+async fn next_plan(plans: &mut Option<broadcast::Receiver<KeptLine>>) -> Result<KeptLine, RecvError> {
+    match plans {
+        Some(plans) => plans.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn post_plan(written: Result<KeptLine, RecvError>, bulletin: &Bulletin) {
+    let line = match written {
+        Ok(line) => line,
+        Err(missed) => return tracing::warn!(%missed, "not all plans are told"),
+    };
+    let key = AppKey::named(&line.application);
+    let about = ServedApplications::about(&key);
+    let news = News::Plan(PlanName { namespace: key.namespace, name: key.name, hash: line.hash.to_string() });
+    bulletin.post(news.kind(), about, SystemClock.now(), news.data());
 }
 
 fn post(bulletin: &Bulletin, event: &Event) {

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock};
 use tidegate_model::{Action, Digest, OperationId, PlanApproval, Timestamp};
 use tidegate_oplog::SealedFolder;
+use tokio::sync::broadcast;
 
 use crate::disk::{Disk, SystemDisk};
 use crate::error::ServiceError;
@@ -37,6 +38,8 @@ pub const DIGITS_MIN: usize = 6;
 /// What is known of one plan.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 const OWNER_ONLY: u32 = 0o600;
+/// So many changes whoever listens may be behind.
+const CHANGES_KEPT: usize = 64;
 
 /// What is known of a kept plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +110,7 @@ pub struct Plans {
     folder: PathBuf,
     sealed: SealedFolder,
     disk: Arc<dyn Disk>,
+    changes: broadcast::Sender<KeptLine>,
 }
 
 impl Plans {
@@ -143,7 +147,13 @@ impl Plans {
         let folder = state_dir.plans();
         disk.make_folder(&folder).map_err(|source| io_error("make", &folder, source))?;
         let sealed = SealedFolder::open(state_dir.path(), "plans/sealed", log::given_key()?)?;
-        Ok(sealed.map(|sealed| Self { folder, sealed, disk }))
+        let changes = broadcast::Sender::new(CHANGES_KEPT);
+        Ok(sealed.map(|sealed| Self { folder, sealed, disk, changes }))
+    }
+
+    /// Those that are kept from now on, and those about which something is decided, each as it is on the disk then.
+    pub fn changes(&self) -> broadcast::Receiver<KeptLine> {
+        self.changes.subscribe()
     }
 
     /// Keeps a plan, durably. One that is kept already stays as it is, with its approvals.
@@ -272,7 +282,10 @@ impl Plans {
 
     fn write(&self, line: &KeptLine) -> Result<(), ServiceError> {
         let text = serde_json::to_vec_pretty(line).map_err(|error| unwritable(&error))?;
-        put(self.disk.as_ref(), &self.path(line.hash), &text)
+        put(self.disk.as_ref(), &self.path(line.hash), &text)?;
+        // Nobody listening is fine.
+        let _ = self.changes.send(line.clone());
+        Ok(())
     }
 
     /// Removes what is too much or too old of an application.

@@ -1,6 +1,6 @@
 //! Kept plans: made, approved by those who may, and carried out as they are.
 
-use std::fs;
+use std::{fs, iter};
 
 use serde_json::{Value, json};
 
@@ -221,9 +221,16 @@ fn what_a_plan_changes_is_told_and_not_what_differs_besides() {
         "{words}"
     );
     fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
+    // Whoever listens is told that it is kept, and that it is carried out.
+    let mut events = api.listen("?application=argocd/frontend", None);
+    let mut told =
+        || iter::repeat_with(|| events.next()).find(|(kind, _)| kind == "plan").unwrap().1["plan"].clone();
     let made = api.ask("POST", "/api/v1/plans", OPERATOR, &body).json(201);
     let hash = made["hash"].as_str().unwrap();
+    let name = json!({"namespace": "argocd", "name": "frontend", "hash": hash});
+    assert_eq!(told(), name);
     api.post(&format!("/api/v1/plans/{hash}/sync"), &json!({}));
+    assert_eq!(told(), name);
     fleet.until("frontend", |_| api.get(&format!("/api/v1/plans/{hash}"))["state"] == "taken");
     let over = api.ask("GET", &format!("/api/v1/plans/{hash}/diff"), READER, "");
     assert_says(&over, 409, "was carried out by operation");

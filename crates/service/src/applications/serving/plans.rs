@@ -8,6 +8,7 @@ use tidegate_executor::effects::{Mask, ObjectDifference};
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
 use tidegate_model::{Plan, PlanApproval, Warning, reason_line};
+use tokio::sync::broadcast;
 
 use super::Serving;
 use crate::applications::approving::{self, with_plans};
@@ -25,6 +26,11 @@ impl Serving {
         let mut all = with_plans(&self.shared, |plans| plans.list()).await?;
         all.retain(|line| only.as_ref().is_none_or(|only| line.application == *only));
         Ok(all.iter().map(|line| self.plan_line(line)).collect())
+    }
+
+    /// The plans that are kept from now on, or about which something is decided; nothing where none can be kept.
+    pub fn plan_changes(&self) -> Option<broadcast::Receiver<KeptLine>> {
+        self.shared.plans.as_ref().map(|plans| plans.changes())
     }
 
     /// A kept plan by its hash, or by the beginning of it: of the application that is meant, if one is.
