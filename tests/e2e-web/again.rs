@@ -205,7 +205,8 @@ pub fn what_is_not_done_of_a_wave_is_marked_as_done() {
     for named in ["Deployment fleet/frontend", "Job fleet/warm-up"] {
         browser.until(&format!("{rows}.some((row) => row.includes('{named}') && row.includes('✓Marked as done') && row.includes('warm enough for today'))"));
     }
-    browser.until("[...document.querySelectorAll('.wave .badge')].map((one) => one.textContent).join() === '✓Passed,✓Passed,✓Passed'");
+    // Whether the namespace is made in a wave before depends on which application comes first.
+    browser.until("((states) => [2, 3].includes(states.length) && states.every((one) => one === '✓Passed'))([...document.querySelectorAll('.wave .badge')].map((one) => one.textContent))");
     browser.until("!document.querySelector('main .actions button')");
     browser.is_clean();
     service.end();

@@ -14,6 +14,10 @@ use crate::wire::ask;
 const PATIENCE_MILLISECONDS: u64 = 300_000;
 /// The name under which the protocol gives elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+/// So often is something pressed that moves meanwhile.
+const PRESSES_MAX: usize = 10;
+/// What the driver says of an element that is not where it was.
+const MOVED: [&str; 2] = ["stale element reference", "element click intercepted"];
 
 /// The keys that are pressed, as the protocol writes them.
 pub mod key {
@@ -120,11 +124,18 @@ impl Browser {
 
     #[track_caller]
     fn command(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        match self.tried(method, path, body) {
+            Ok(told) => told,
+            Err(told) => panic!("{path}: {}", told["message"]),
+        }
+    }
+
+    /// What the driver tells, or why it cannot do it.
+    fn tried(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value, Value> {
         let target = format!("/session/{}{path}", self.session);
         let answer = ask(&self.address, method, &target, &[], body.as_ref());
-        let told: Value = serde_json::from_str(&answer.body).unwrap();
-        assert_eq!(answer.status, 200, "{path}: {}", told["value"]["message"]);
-        told["value"].clone()
+        let mut told: Value = serde_json::from_str(&answer.body).unwrap();
+        if answer.status == 200 { Ok(told["value"].take()) } else { Err(told["value"].take()) }
     }
 
     #[track_caller]
@@ -198,11 +209,28 @@ impl Browser {
         found[ELEMENT].as_str().unwrap().to_owned()
     }
 
-    /// Presses an element, as soon as it is there.
+    /// Presses something with the mouse. Where the view has changed between the look at it and the press, so that it was missed,
+    /// it is pressed once more, as people do.
     #[track_caller]
     pub fn click(&self, selector: &str) {
-        let element = self.element(selector);
-        self.post(&format!("/element/{element}/click"), json!({}));
+        let name = json!(selector);
+        for _ in 0..PRESSES_MAX {
+            let element = self.element(selector);
+            self.run(&format!(
+                "window.isMissed = true;
+                 const hear = (event) => {{ window.isMissed = !event.target.closest({name}); }};
+                 window.addEventListener('click', hear, {{capture: true, once: true}});"
+            ));
+            let pressed = self.tried("POST", &format!("/element/{element}/click"), Some(json!({})));
+            match pressed {
+                // Another page, which the press has led to, knows nothing of it.
+                Ok(_) if self.run("return window.isMissed !== true") == true => return,
+                Ok(_) => {}
+                Err(told) if MOVED.contains(&told["error"].as_str().unwrap()) => {}
+                Err(told) => panic!("{selector} cannot be pressed: {}", told["message"]),
+            }
+        }
+        panic!("{selector} was missed {PRESSES_MAX} times");
     }
 
     /// Presses the button that is called so.
@@ -222,7 +250,8 @@ impl Browser {
     /// Takes a choice of a list.
     #[track_caller]
     pub fn choose(&self, selector: &str, value: &str) {
-        self.click(&format!("{selector} option[value={}]", json!(value)));
+        let element = self.element(&format!("{selector} option[value={}]", json!(value)));
+        self.post(&format!("/element/{element}/click"), json!({}));
     }
 
     /// Presses a key, wherever the focus is.
