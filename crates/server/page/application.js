@@ -28,7 +28,7 @@ export function showApplication(view, namespace, name) {
   const operations = h("section", { "aria-labelledby": "operations" });
   const plans = keptPlansOf(namespace, name, abort.signal);
   fill(view, head, waiting, diff, order, plans.element, operations, history);
-  const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null, kept: null, changes: null };
+  const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null, haveMoved: false, kept: null, changes: null };
 
   function showHead() {
     const before = head.querySelector(".states")?.textContent;
@@ -63,9 +63,13 @@ export function showApplication(view, namespace, name) {
       await showWaiting();
       const operation = line?.operation;
       const compared = JSON.stringify([line?.sync, line?.revision, line?.plan, operation?.id, operation?.finishedAt]);
-      if (compared !== state.compared) {
+      const isOther = compared !== state.compared;
+      if (isOther) {
         state.compared = compared;
         ask();
+      }
+      if (isOther || state.haveMoved) {
+        state.haveMoved = false;
         plans.load();
       }
     } catch (problem) {
@@ -153,7 +157,8 @@ export function showApplication(view, namespace, name) {
     const isOwn = (data?.namespace === namespace && data?.name === name) || kind === "reset";
     const isOfSet = kind === "applicationSet" && data.namespace === namespace && data.name === state.line?.set;
     if (kind === "gone" && isOwn && state.resource) return gone();
-    if (kind === "plan" && isOwn) plans.load();
+    // Plans that move are often followed by their Application: both are asked for at once.
+    if (kind === "plan" && isOwn) state.haveMoved = true;
     if (kind === "application" && isOwn && state.isGone) {
       // Another one of its name is there now.
       state.isGone = false;
