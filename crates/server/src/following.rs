@@ -119,31 +119,24 @@ pub(crate) async fn follow(
                 }
                 None => return,
             },
-            changed = next(&mut applications) => {
+            changed = next(applications.as_mut().map(|one| &mut one.changes)) => {
                 if let Some(applications) = &mut applications {
                     applications.changed(changed, &bulletin);
                 }
             }
-            changed = next(&mut sets) => {
+            changed = next(sets.as_mut().map(|one| &mut one.changes)) => {
                 if let Some(sets) = &mut sets {
                     sets.changed(changed, &bulletin);
                 }
             }
-            written = next_plan(&mut plans) => post_plan(written, &bulletin),
+            written = next(plans.as_mut()) => post_plan(written, &bulletin),
         }
     }
 }
 
-async fn next<S>(following: &mut Option<Following<S>>) -> Result<AppKey, RecvError> {
-    match following {
-        Some(following) => following.changes.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn next_plan(plans: &mut Option<broadcast::Receiver<KeptLine>>) -> Result<KeptLine, RecvError> {
-    match plans {
-        Some(plans) => plans.recv().await,
+async fn next<T: Clone>(changes: Option<&mut broadcast::Receiver<T>>) -> Result<T, RecvError> {
+    match changes {
+        Some(changes) => changes.recv().await,
         None => std::future::pending().await,
     }
 }
