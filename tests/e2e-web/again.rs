@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::browser::Browser;
 use crate::decisions::{
     DIALOG, NO_SET, asks, by_hand, commit, confirm, confirm_with_a_reason, deletions, object, replace, shown,
+    states,
 };
 use crate::service::{Different, OPERATOR, Service, folder};
 
@@ -205,8 +206,13 @@ pub fn what_is_not_done_of_a_wave_is_marked_as_done() {
     for named in ["Deployment fleet/frontend", "Job fleet/warm-up"] {
         browser.until(&format!("{rows}.some((row) => row.includes('{named}') && row.includes('✓Marked as done') && row.includes('warm enough for today'))"));
     }
-    // Whether the namespace is made in a wave before depends on which application comes first.
-    browser.until("((states) => [2, 3].includes(states.length) && states.every((one) => one === '✓Passed'))([...document.querySelectorAll('.wave .badge')].map((one) => one.textContent))");
+    // Whether the namespace is made in a wave before depends on which application comes first: its plan says so.
+    let waves = states(&ended);
+    assert!([2, 3].contains(&waves.len()) && waves.iter().all(|state| *state == "Passed"), "{waves:?}");
+    let badges = vec!["✓Passed"; waves.len()].join(",");
+    browser.until(&format!(
+        "[...document.querySelectorAll('.wave .badge')].map((one) => one.textContent).join() === '{badges}'"
+    ));
     browser.until("!document.querySelector('main .actions button')");
     browser.is_clean();
     service.end();

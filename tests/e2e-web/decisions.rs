@@ -90,7 +90,8 @@ pub fn object<'a>(operation: &'a Value, kind: &str, name: &str) -> &'a Value {
     all.find(|one| one["kind"] == kind && one["name"] == name).unwrap_or_else(|| panic!("{operation:#}"))
 }
 
-fn states(operation: &Value) -> Vec<&str> {
+/// How each of its waves has ended, in order.
+pub fn states(operation: &Value) -> Vec<&str> {
     operation["waves"].as_array().unwrap().iter().map(|wave| wave["state"].as_str().unwrap()).collect()
 }
 
