@@ -10,7 +10,7 @@ use tidegate_model::{HealthStatus, Object, Phase, Timestamp};
 
 use crate::conditions;
 use crate::hook_finalizers;
-use crate::refresh::{Level, REFRESH_ANNOTATION, compared_to};
+use crate::refresh::{Level, compared_to};
 use crate::sources::Sources;
 
 /// The kinds of conditions that a comparison finds.
@@ -132,9 +132,8 @@ pub fn health(resources: &[Resource]) -> HealthStatus {
     judged.map(|health| health.status).max().unwrap_or(HealthStatus::Healthy)
 }
 
-/// Takes the outcome of a comparison into the status. An asked-for comparison is then no longer asked for.
+/// Takes the outcome of a comparison into the status.
 pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, now: Timestamp) {
-    application.metadata.annotations.remove(REFRESH_ANNOTATION);
     let compared_to = Some(compared_to(application));
     let sources = Sources::of(application);
     let status = &mut application.status;

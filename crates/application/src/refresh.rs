@@ -59,6 +59,14 @@ pub fn compared_to(application: &Application) -> ComparedTo {
     }
 }
 
+/// A comparison has answered the request of an annotation that it began with. One that has come since, or has become another, is
+/// about what may be newer than what was compared: it stays, and is answered by the next.
+pub fn answered(application: &mut Application, began_with: Option<&str>) {
+    if application.annotation(REFRESH_ANNOTATION) == began_with {
+        application.metadata.annotations.remove(REFRESH_ANNOTATION);
+    }
+}
+
 /// Whether a comparison is due, by Argo CD's rules in their order; `asked` is what was asked for meanwhile. A comparison is
 /// old after `every`; zero means never.
 pub fn needed(

@@ -58,6 +58,31 @@ fn as_well_as_its_worst_resource() {
     assert_eq!(health(&[without_rule]), Healthy, "it is there, and has no health");
 }
 
+/// Whoever asks, and waits until the request is gone, sees what was there when he asked.
+#[test]
+fn a_comparison_answers_the_request_that_it_began_with() {
+    for (began_with, now, is_answered) in [
+        (Some("normal"), Some("normal"), true),
+        (Some("hard"), Some("hard"), true),
+        (None, Some("normal"), false),
+        (None, Some("hard"), false),
+        (Some("normal"), Some("hard"), false),
+        (Some("normal"), None, true),
+        (None, None, true),
+    ] {
+        let mut app = application(json!({}));
+        if let Some(asked) = now {
+            app.metadata.annotations.insert(refresh::REFRESH_ANNOTATION.into(), asked.into());
+        }
+        take_in(&mut app, compared("c1", vec![]), Level::Latest, at(0));
+        refresh::answered(&mut app, began_with);
+        let asked = app.annotation(refresh::REFRESH_ANNOTATION);
+        assert_eq!(asked.is_none(), is_answered, "begun with {began_with:?}, asked now: {now:?}");
+        let next = needed(&app, None, at(1), Duration::ZERO);
+        assert_eq!(next.is_some(), !is_answered, "begun with {began_with:?}, asked now: {now:?}");
+    }
+}
+
 #[test]
 fn a_comparison_is_taken_into_the_status() {
     let mut app = application(json!({}));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tidegate_application::comparison::{self, Outcome};
-use tidegate_application::refresh::{self, Level};
+use tidegate_application::refresh::{self, Level, REFRESH_ANNOTATION};
 use tidegate_application::running::Deployed;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::Timestamp;
@@ -22,6 +22,8 @@ use crate::applications::watching::Mark;
 pub(crate) struct With {
     compared_to: ComparedTo,
     level: Level,
+    /// What asked for it, if an annotation did.
+    asked: Option<String>,
     /// What had deployed it.
     deployed: Option<Deployed>,
     /// So many operations of it had ended.
@@ -59,6 +61,7 @@ impl AppState {
         }
         let now = self.now();
         comparison::take_in(&mut self.application, outcome, with.level, now);
+        refresh::answered(&mut self.application, with.asked.as_deref());
         if self.shared.store.is_shared() {
             self.application.status.controller_namespace = self.shared.store.home();
         }
@@ -90,6 +93,7 @@ impl AppState {
         let with = Box::new(With {
             compared_to: refresh::compared_to(&self.application),
             level,
+            asked: self.application.annotation(REFRESH_ANNOTATION).map(str::to_owned),
             deployed: self.deployments.newest.clone(),
             ended: self.ended,
         });
