@@ -112,7 +112,7 @@ control-plane:
 
 # Deploys the example shop to a simulated cluster.
 demo:
-    cargo run --release -- sync examples/shop --app shop --sim
+    cargo run -- sync examples/shop --app shop --sim
 
 # Deploys the shop, kills the engine half-way, explains where it stands, and resumes.
 demo-kill:

@@ -5,24 +5,44 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tidegate_testkit::git::{self, GitServer, Manners};
 use tidegate_testkit::kube::{Options, User};
+use tokio::sync::OnceCell;
 
 use crate::bench::Running;
 use crate::site::{Plane, Site};
 
 const ANNOTATION: &str = "argocd.argoproj.io/refresh";
 
-/// A control plane of its own: definitions are the whole cluster's.
+/// A namespace of the control plane that has the definitions, and a repository.
 pub async fn site() -> Site {
-    let control = Plane::own(Options::default());
+    at(defined().await).await
+}
+
+/// The same where nobody else has Applications.
+pub async fn site_of_its_own() -> Site {
+    at(define().await).await
+}
+
+async fn at(control: Plane) -> Site {
     let site = Site::on(control, "apps").await;
+    deploys(&site, "1");
+    site
+}
+
+/// A control plane with the definitions, which are the whole cluster's; all share it that serve only their own namespace.
+pub async fn defined() -> Plane {
+    static DEFINED: OnceCell<Plane> = OnceCell::const_new();
+    DEFINED.get_or_init(define).await.clone()
+}
+
+async fn define() -> Plane {
+    let site = Site::on(Plane::own(Options::default()), "definitions").await;
     // Without the definitions it says how to get them.
     let ran = site.run(&["serve"]);
     assert!(ran.code() != 0 && ran.err.contains("tidegate crds"), "{ran:?}");
     let definitions = site.run(&["crds"]).expect_code(0).out;
     site.write("crds/crds.yaml", definitions);
     site.run(&["sync", "crds", "--app", &site.app("crds"), "--wait", "healthy"]).expect_code(0);
-    deploys(&site, "1");
-    site
+    site.control
 }
 
 /// What the repository holds: a migration, and a setting.

@@ -121,7 +121,7 @@ impl Site {
 
     /// What was asked of the API server since the site was made, about our namespace.
     pub async fn audit(&self) -> Audit {
-        self.control.audit_since(self.mark).await.unwrap().within(&self.namespace)
+        self.control.audit_within(self.mark, &self.namespace).await.unwrap()
     }
 
     /// What the command has changed in our namespace, its claims apart.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tidegate_testkit::kube::Options;
 
-use crate::applications::{create, deploys, is_done, path, serve, site, until};
+use crate::applications::{create, deploys, is_done, path, serve, site, site_of_its_own, until};
 use crate::bench::{Ran, Running};
 use crate::site::{Plane, Site};
 
@@ -58,7 +58,7 @@ fn alike(text: &str) -> Vec<&str> {
 }
 
 pub async fn the_resources_are_shown_as_a_service_shows_them() {
-    let site = site().await;
+    let site = site_of_its_own().await;
     let namespace = site.namespace.clone();
     let serving = serve(&site);
     create(&site).await;

@@ -7,20 +7,13 @@ mod order;
 pub mod rollouts;
 
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::applications;
 use crate::bench::Running;
-use crate::site::{Plane, Site};
+use crate::site::Site;
 
 const FIVE: &[(&str, &str)] =
     &[("dev-a", "dev"), ("dev-b", "dev"), ("qa-a", "qa"), ("prod-a", "prod"), ("prod-b", "prod")];
-
-/// With the definitions, shared by all sets: each has a namespace of its own.
-async fn control_plane() -> Plane {
-    static CONTROL: OnceCell<Plane> = OnceCell::const_new();
-    CONTROL.get_or_init(|| async { applications::site().await.control }).await.clone()
-}
 
 /// A set called `fleet`, and the repository of its Applications. The objects of each are a beginning, some work, an end, and what
 /// is done before they are deleted.
@@ -32,7 +25,7 @@ pub struct Fleet {
 impl Fleet {
     /// With these members (name, environment), at version 1.
     async fn new(members: &[(&'static str, &'static str)]) -> Self {
-        let site = Site::on(control_plane().await, "sets").await;
+        let site = Site::on(applications::defined().await, "sets").await;
         Self { site, members: members.to_vec() }
     }
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use memchr::memmem;
 use serde_json::{Value, json};
 
 use super::{CallError, Caller, KubeError, User};
@@ -186,8 +187,9 @@ pub(super) fn end(path: &Path) -> Mark {
     Mark(std::fs::metadata(path).map_or(0, |file| file.len()))
 }
 
-/// Whole lines from a place on. A line that was only half written when the place was marked belongs to what was before.
-pub(super) fn read(path: &Path, from: Mark) -> Result<Vec<AuditEvent>, KubeError> {
+/// Whole lines from a place on, and of them those that hold one of these texts, if there are any. A line that was only half
+/// written when the place was marked belongs to what was before.
+pub(super) fn read(path: &Path, from: Mark, texts: &[&str]) -> Result<Vec<AuditEvent>, KubeError> {
     let failed = |why| KubeError::File { path: path.to_owned(), why };
     let mut file = File::open(path).map_err(failed)?;
     file.seek(SeekFrom::Start(from.0.saturating_sub(1))).map_err(failed)?;
@@ -198,9 +200,11 @@ pub(super) fn read(path: &Path, from: Mark) -> Result<Vec<AuditEvent>, KubeError
         content.drain(..begun);
     }
     let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let texts: Vec<_> = texts.iter().map(|text| memmem::Finder::new(*text)).collect();
+    let is_about = |line: &[u8]| texts.is_empty() || texts.iter().any(|text| text.find(line).is_some());
     let mut events = Vec::new();
     for (number, line) in content[..whole].split(|byte| *byte == b'\n').enumerate() {
-        if !line.is_empty() {
+        if !line.is_empty() && is_about(line) {
             let wrong = |why: serde_json::Error| KubeError::Audit { line: number + 1, why: why.to_string() };
             events.push(event(&serde_json::from_slice(line).map_err(wrong)?));
         }

@@ -219,13 +219,24 @@ impl ControlPlane {
 
     /// All requests after a mark that were answered before this call.
     pub async fn audit_since(&self, mark: Mark) -> Result<Audit, KubeError> {
+        self.audited(mark, None).await
+    }
+
+    /// Those about a namespace: as [`Audit::within`], but what is about others is not even read, which is most of the log where
+    /// many share a control plane.
+    pub async fn audit_within(&self, mark: Mark, namespace: &str) -> Result<Audit, KubeError> {
+        Ok(self.audited(mark, Some(namespace)).await?.within(namespace))
+    }
+
+    async fn audited(&self, mark: Mark, about: Option<&str>) -> Result<Audit, KubeError> {
         let path = self.access.folder.join("audit.log");
         let observer = self.caller(User::OBSERVER);
         let sign = format!("/version?{}", self.name("audited"));
         let up = observer.text(&sign).await.is_ok();
+        let texts: Vec<&str> = about.into_iter().flat_map(|namespace| [namespace, &sign]).collect();
         let reading = async {
             loop {
-                let mut events = audit::read(&path, mark)?;
+                let mut events = audit::read(&path, mark, &texts)?;
                 // What was answered before the sign is in the log before it, or a moment later.
                 if !up || events.iter().any(|event| event.uri == sign) {
                     events.retain(|event| !event.uri.starts_with("/version?audited"));

@@ -175,6 +175,7 @@ pub async fn the_audit_says_what_was_done_in_order() {
     let name = engine.post(&jobs, &generated).await.unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
 
     let all = control.audit_since(mark).await.unwrap().of(User::ENGINE).within(&namespace);
+    assert_eq!(control.audit_within(mark, &namespace).await.unwrap().of(User::ENGINE), all);
     let codes: Vec<(&str, u16, bool)> =
         all.0.iter().map(|event| (event.verb.as_str(), event.code, event.dry_run)).collect();
     let expected = [
