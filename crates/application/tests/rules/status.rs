@@ -200,6 +200,7 @@ fn when_a_comparison_is_due() {
     annotate(&mut asked, "hard");
     assert_eq!(needed(&asked, Some(Level::Recent), at(1), EVERY), Some(Level::Hard));
     out_of_sync(&mut asked, "c1", at(1));
+    refresh::answered(&mut asked, Some("hard"));
     assert_eq!(needed(&asked, None, at(1), EVERY), None, "it was done");
     assert_eq!(needed(&fresh, None, at(9_999), Duration::ZERO), None, "nothing ever is old");
     // It is looked at when it is old; what is old already is not waited for.
