@@ -39,10 +39,15 @@ async fn define() -> Plane {
     // Without the definitions it says how to get them.
     let ran = site.run(&["serve"]);
     assert!(ran.code() != 0 && ran.err.contains("tidegate crds"), "{ran:?}");
+    put_definitions(&site);
+    site.control
+}
+
+/// Gives a control plane the definitions, as its people would.
+pub fn put_definitions(site: &Site) {
     let definitions = site.run(&["crds"]).expect_code(0).out;
     site.write("crds/crds.yaml", definitions);
     site.run(&["sync", "crds", "--app", &site.app("crds"), "--wait", "healthy"]).expect_code(0);
-    site.control
 }
 
 /// What the repository holds: a migration, and a setting.

@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 use tidegate_testkit::kube::Options;
 
-use crate::applications::{create, deploys, is_done, path, serve, site, site_of_its_own, until};
+use crate::applications::{
+    create, deploys, is_done, path, put_definitions, serve, site, site_of_its_own, until,
+};
 use crate::bench::{Ran, Running};
 use crate::site::{Plane, Site};
 
@@ -286,9 +288,7 @@ pub async fn rights_that_are_missing_and_definitions_are_named() {
         assert!(is_said, "{}", ran.err);
     }
     assert!(!site.state().exists(), "nothing is kept of it");
-    let definitions = site.run(&["crds"]).expect_code(0).out;
-    site.write("crds/crds.yaml", definitions);
-    site.run(&["sync", "crds", "--app", &site.app("crds"), "--wait", "healthy"]).expect_code(0);
+    put_definitions(&site);
     deploys(&site, "1");
     let namespace = site.namespace.clone();
     let rules = |verbs: &[&str]| json!([{"apiGroups": ["argoproj.io"], "resources": ["applications"], "verbs": verbs}]);

@@ -222,8 +222,8 @@ impl ControlPlane {
         self.audited(mark, None).await
     }
 
-    /// Those about a namespace: as [`Audit::within`], but what is about others is not even read, which is most of the log where
-    /// many share a control plane.
+    /// Those about a namespace: as [`Audit::within`], but what is about others is not even parsed, which is most of the log
+    /// where many share a control plane.
     pub async fn audit_within(&self, mark: Mark, namespace: &str) -> Result<Audit, KubeError> {
         Ok(self.audited(mark, Some(namespace)).await?.within(namespace))
     }

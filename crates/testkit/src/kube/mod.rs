@@ -9,7 +9,7 @@
 //! let mark = control.mark();
 //! // … run it, then read as somebody else what is there, and what it wrote, in order:
 //! let shop = control.caller(User::OBSERVER).get(&format!("/api/v1/namespaces/{namespace}/configmaps/a")).await?;
-//! let writes = control.audit_since(mark).await?.of(User::ENGINE).within(&namespace).writes();
+//! let writes = control.audit_within(mark, &namespace).await?.of(User::ENGINE).writes();
 //! # Ok(()) }
 //! ```
 //!

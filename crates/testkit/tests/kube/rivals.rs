@@ -67,7 +67,7 @@ pub async fn a_hook_that_comes_at_the_last_moment_is_left_alone() {
         let ((one, ended), (two, view)) = tokio::join!(of_first, of_second);
         assert_eq!(ended.phase, OperationPhase::Succeeded, "{policy}: {}", ended.message);
         assert_eq!(view.phase, OperationPhase::Succeeded, "{policy}: {}", view.message);
-        let writes = control.audit_since(mark).await.unwrap().within(&first.namespace).writes();
+        let writes = control.audit_within(mark, &first.namespace).await.unwrap().writes();
         let by = |event: &AuditEvent, id: OperationId| {
             event.name == "migrate" && event.operation.as_deref() == Some(&id.to_string())
         };

@@ -77,7 +77,7 @@ pub async fn lists_of_many_pages_and_what_a_plan_is_told() {
     let few: BTreeSet<_> =
         objects.drain(..3).map(|object| place(&object)).chain([place(&untracked)]).collect();
     assert_eq!(told(query(&few, Some(&nothing))).await, ["c0000", "c0001", "c0002", "other"]);
-    let audit = control.audit_since(mark).await.unwrap().of(User::ENGINE).within(&namespace);
+    let audit = control.audit_within(mark, &namespace).await.unwrap().of(User::ENGINE);
     assert_eq!(audit.0.iter().filter(|event| event.verb == "get").count(), 4);
     assert_eq!(audit.0.len(), 4, "{:?}", audit.summaries());
 }
@@ -191,7 +191,7 @@ pub async fn a_watch_that_the_server_ends_goes_on_where_it_was() {
     let pauses = Pauses { min: Duration::from_millis(50), max: Duration::from_secs(1) };
     let mut followed = follow(Arc::clone(&cluster) as Arc<dyn Cluster>, scope, pauses);
     let asked = async |verb: &str| {
-        let audit = control.audit_since(mark).await.unwrap().of(User::ENGINE).within(&namespace);
+        let audit = control.audit_within(mark, &namespace).await.unwrap().of(User::ENGINE);
         audit.only(|event| event.verb == verb && event.resource == "configmaps").0
     };
     let listed = followed.next().await.unwrap();

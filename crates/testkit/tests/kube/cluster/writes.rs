@@ -41,7 +41,7 @@ pub async fn each_mode_says_what_it_did_as_kubectl_does() {
             assert_eq!(live.pointer("/data"), manifest.pointer("/data"));
         }
     }
-    let audit = control.audit_since(mark).await.unwrap().of(User::ENGINE).within(&namespace);
+    let audit = control.audit_within(mark, &namespace).await.unwrap().of(User::ENGINE);
     let agent = format!("tidegate/0.1.0 (operation/{OPERATION})");
     assert!(
         audit
