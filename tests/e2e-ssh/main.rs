@@ -60,6 +60,7 @@ fn passed(test: fn()) -> Result<(), Failed> {
 fn tests() -> Vec<Test> {
     tests![
         repositories::a_push_is_synced_whatever_the_server_knows_of_protocols,
+        repositories::a_host_that_only_a_proxy_reaches_is_reached_and_its_key_is_checked,
         repositories::another_host_or_an_unknown_one_is_refused_and_nothing_is_applied,
         repositories::a_key_that_the_server_does_not_know_is_named_by_its_secret,
     ]

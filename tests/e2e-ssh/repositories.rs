@@ -1,10 +1,11 @@
 //! An Application whose repository is on the server.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
+use tidegate_testkit::proxy::Proxy;
 
 use crate::bench::{Bench, Ran, Running};
 use crate::sshd::{Keys, Sshd, run};
@@ -14,23 +15,30 @@ struct Stage {
     server: Sshd,
     /// What the server lets in.
     key: Keys,
+    /// The address of the repository, as the Application has it.
+    url: String,
 }
 
 impl Stage {
     fn new(config: &str) -> Self {
+        Self::at(config, Sshd::url)
+    }
+
+    /// With another address than that of the server.
+    fn at(config: &str, url: impl Fn(&Sshd, &Path) -> String) -> Self {
         let bench = Bench::new();
         let key = Keys::new(bench.path(), "deploy");
         let server = Sshd::start(bench.path(), &key, config);
-        let stage = Self { bench, server, key };
+        let url = url(&server, &bench.path().join("served/repo.git"));
+        let stage = Self { bench, server, key, url };
         run(Command::new("git")
             .args(["init", "--quiet", "--bare", "--initial-branch=main"])
             .arg(stage.bare()));
         stage.push("1");
-        let url = stage.server.url(&stage.bare());
         let app = json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "one"},
             "spec": {
-                "project": "default", "source": {"repoURL": url, "path": "one", "targetRevision": "main"},
+                "project": "default", "source": {"repoURL": stage.url, "path": "one", "targetRevision": "main"},
                 "destination": {"name": "in-cluster", "namespace": "one"},
                 "syncPolicy": {
                     "automated": {"prune": true, "selfHeal": true}, "syncOptions": ["CreateNamespace=true"],
@@ -60,11 +68,18 @@ impl Stage {
 
     /// A Secret with a key, and the hosts that are known.
     fn repositories(&self, key: &Keys, hosts: &str) {
-        let secret = json!({
+        self.repositories_through(None, key, hosts);
+    }
+
+    fn repositories_through(&self, proxy: Option<&str>, key: &Keys, hosts: &str) {
+        let mut secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "given", "labels": {"argocd.argoproj.io/secret-type": "repository"}},
-            "stringData": {"url": self.server.url(&self.bare()), "sshPrivateKey": key.private},
+            "stringData": {"url": self.url, "sshPrivateKey": key.private},
         });
+        if let Some(proxy) = proxy {
+            secret["stringData"]["proxy"] = proxy.into();
+        }
         let known = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-ssh-known-hosts-cm"},
             "data": {"ssh_known_hosts": hosts},
@@ -163,6 +178,40 @@ pub fn a_push_is_synced_whatever_the_server_knows_of_protocols() {
         let Stage { server, .. } = stage;
         let log = server.end();
         assert!(log.contains("Accepted publickey for") && !log.contains("Failed"), "{log}");
+    }
+}
+
+/// The host has no address that anybody could look up, and its key is known under its own name.
+pub fn a_host_that_only_a_proxy_reaches_is_reached_and_its_key_is_checked() {
+    for (scheme, port, named) in
+        [("http", "", "git.example.invalid"), ("socks5", ":2222", "[git.example.invalid]:2222")]
+    {
+        let stage = Stage::at("AcceptEnv GIT_PROTOCOL", |server, path| {
+            format!("ssh://{}@git.example.invalid{port}{}", server.user, path.display())
+        });
+        let proxy = Proxy::start(&stage.server.address());
+        let other = Keys::new(stage.bench.path(), "other");
+        let through = |user: &str, host: &str| {
+            let proxy = format!("{scheme}://{user}@{}", proxy.address());
+            stage.repositories_through(Some(&proxy), &stage.key, &format!("{named} {host}\n"));
+        };
+        through("me:hunter2", &other.public);
+        let serving = stage.serve();
+        stage.until_refused("the key of its host is another one than argocd-ssh-known-hosts-cm says");
+        through("me:hunter3", &stage.server.host.public);
+        stage.refresh();
+        stage.until_refused("there is no way through the proxy");
+        assert_eq!((stage.value(), stage.server.asked()), (None, Vec::new()), "nobody was let in");
+        proxy.asked();
+        through("me:hunter2", &stage.server.host.public);
+        stage.refresh();
+        stage.wait();
+        assert_eq!(stage.value(), Some("1".into()));
+        let port = port.trim_start_matches(':');
+        let asked = proxy.asked();
+        let line = format!("git.example.invalid:{}", if port.is_empty() { "22" } else { port });
+        assert!(!asked.is_empty() && asked.iter().all(|one| one.contains(&line)), "{asked:?}");
+        stage.end(serving, &[&stage.key]);
     }
 }
 

@@ -78,7 +78,7 @@ impl Keys {
 pub struct Sshd {
     child: Child,
     port: u16,
-    user: String,
+    pub user: String,
     pub host: Keys,
     asked: PathBuf,
     log: Arc<Mutex<String>>,
@@ -135,6 +135,11 @@ impl Sshd {
     /// The address of a repository.
     pub fn url(&self, path: &Path) -> String {
         format!("ssh://{}@127.0.0.1:{}{}", self.user, self.port, path.display())
+    }
+
+    /// Where it listens: `host:port`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// What is known of its host, where that has a key.

@@ -304,7 +304,7 @@ fn metrics_tell_of_applications_and_of_what_their_operations_wait_for() {
     for part in [
         "argocd_app_info{namespace=\"argocd\",name=\"backend\",project=\"default\",autosync_enabled=\"true\",repo=\"./repo\",",
         "sync_status=\"Synced\",health_status=\"Healthy\",operation=\"\"} 1",
-        "argocd_app_reconcile_count{namespace=\"argocd\",dest_server=\"in-cluster\"} ",
+        "argocd_app_reconcile_count{namespace=\"argocd\",dest_server=\"https://kubernetes.default.svc\"} ",
         "argocd_cluster_info{server=\"https://kubernetes.default.svc\",name=\"in-cluster\"} 1\n",
         "argocd_cluster_connection_status{server=\"https://kubernetes.default.svc\"} 1\n",
         "argocd_cluster_api_resource_objects{server=\"https://kubernetes.default.svc\"} 7\n",

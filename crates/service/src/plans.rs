@@ -3,15 +3,18 @@
 //! ```text
 //! STATE_DIR/plans/
 //!   HASH.json      what is known of a plan: for which application, when, by whom, and who has approved it; no manifests
+//!   lock           held by whoever changes something
 //!   sealed/        the plans themselves, compressed and sealed as the manifests of operations are
 //! ```
 //!
 //! A plan is sealed before its line is written, and a line is replaced as a whole, so a kill costs nothing that was told to be
-//! kept.
+//! kept. Whoever changes something holds the lock of the folder meanwhile, of this process or of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +32,7 @@ use crate::log;
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
 
-/// So many plans of one application are kept; the oldest go.
+/// So many plans of one application are kept beside those that are awaited; the oldest go.
 const EACH_MAX: usize = 50;
 /// A plan is kept for so long: the cluster has moved since.
 const KEPT_FOR: Duration = Duration::from_secs(90 * 24 * 60 * 60);
@@ -38,6 +41,7 @@ pub const DIGITS_MIN: usize = 6;
 /// What is known of one plan.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 const OWNER_ONLY: u32 = 0o600;
+const LOCK: &str = "lock";
 /// So many changes whoever listens may be behind.
 const CHANGES_KEPT: usize = 64;
 
@@ -96,6 +100,12 @@ impl KeptLine {
             is_withdrawn: false,
             sealed,
         }
+    }
+
+    /// Whether an operation waits for its approval, or somebody has approved it who means it to be carried out.
+    fn is_awaited(&self) -> bool {
+        let is_wanted = self.is_by_itself || !self.approvals.is_empty();
+        is_wanted && self.operation.is_none() && !self.is_withdrawn
     }
 
     /// `2 to create, 1 to prune`.
@@ -168,6 +178,7 @@ impl Plans {
 
     fn keep_as(&self, plan: &KeptPlan, is_by_itself: bool) -> Result<KeptLine, ServiceError> {
         let hash = plan.hash();
+        let _alone = self.alone()?;
         if let Some(line) = self.line(hash)? {
             return Ok(line);
         }
@@ -239,6 +250,7 @@ impl Plans {
 
     /// Records that somebody approves a plan; durable when it returns. Whoever has approved it already approves it once.
     pub fn approve(&self, hash: Digest, approval: PlanApproval) -> Result<KeptLine, ServiceError> {
+        let _alone = self.alone()?;
         let Some(mut line) = self.line(hash)? else { return self.find(&hash.to_string()) };
         if !line.approvals.iter().any(|given| given.by == approval.by) {
             line.approvals.push(approval);
@@ -250,6 +262,7 @@ impl Plans {
     /// Records which operation carries out a plan, before that is begun; durable when it returns. The first one counts, and is
     /// in the answer.
     pub fn take(&self, hash: Digest, operation: OperationId) -> Result<KeptLine, ServiceError> {
+        let _alone = self.alone()?;
         let Some(mut line) = self.line(hash)? else { return self.find(&hash.to_string()) };
         if line.operation.is_none() {
             line.operation = Some(operation);
@@ -260,8 +273,17 @@ impl Plans {
 
     /// Records that nobody wants a plan any more that no operation has carried out; durable when it returns.
     pub fn withdraw(&self, hash: Digest) -> Result<(), ServiceError> {
+        let _alone = self.alone()?;
         let line = self.line(hash)?.filter(|line| line.operation.is_none() && !line.is_withdrawn);
         line.map_or(Ok(()), |line| self.write(&KeptLine { is_withdrawn: true, ..line }))
+    }
+
+    /// Nobody else changes anything until what is returned is dropped.
+    fn alone(&self) -> Result<File, ServiceError> {
+        let path = self.folder.join(LOCK);
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(OWNER_ONLY).open(&path);
+        let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
+        lock.map_err(|source| io_error("lock", &path, source))
     }
 
     fn path(&self, hash: Digest) -> PathBuf {
@@ -296,7 +318,7 @@ impl Plans {
         let mut of_application = 0_usize;
         for line in all {
             let is_old = now.since(line.made_at) > KEPT_FOR;
-            let is_ours = line.application == application;
+            let is_ours = line.application == application && !line.is_awaited();
             of_application = of_application.saturating_add(usize::from(is_ours));
             if is_old || (is_ours && of_application > EACH_MAX) {
                 let path = self.path(line.hash);
@@ -348,3 +370,6 @@ fn io_error(action: &'static str, path: &Path, source: io::Error) -> ServiceErro
 fn unwritable(error: &serde_json::Error) -> ServiceError {
     ServiceError::refused(format!("the plan cannot be written as JSON: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

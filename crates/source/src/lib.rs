@@ -53,7 +53,7 @@ pub use address::Address;
 pub use asked::{Asked, Listener, RequestKind};
 pub use charts::{ChartRepository, LocatedChart};
 pub use commit::commit_folder;
-pub use credentials::{Credentials, CredentialsError};
+pub use credentials::{AzureWorkload, Credentials, CredentialsError};
 pub use error::SourceError;
 pub use fetching::{Allowed, BadPrefix, Fetching, Permits, Prefix, Used};
 pub use kept::Kept;

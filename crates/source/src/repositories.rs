@@ -14,7 +14,7 @@ use crate::origin::{self, Origin};
 use crate::remote::{self, Network};
 use crate::repository::Repository;
 use crate::signing::{Keyring, Wanted};
-use crate::{Address, Credentials, Listener, RemoteLimits, SourceError};
+use crate::{Address, AzureWorkload, Credentials, Listener, RemoteLimits, SourceError};
 
 /// How repositories over the network are reached.
 #[derive(Clone, Debug)]
@@ -31,16 +31,19 @@ pub struct Reach {
     pub link_local: bool,
     /// By which passwords end that are good for a while.
     pub clock: Clock,
+    /// The identity of Azure that this process has.
+    pub azure: AzureWorkload,
     /// Who is told what they were asked.
     pub listener: Listener,
 }
 
 impl Reach {
-    /// With mirrors in a folder, and nothing else said.
+    /// With mirrors in a folder, the identity of Azure that this process has, and nothing else said.
     pub fn new(mirrors: PathBuf) -> Self {
         let (credentials, limits, clock, listener) = Default::default();
         let (ssh, link_local) = (PathBuf::from("ssh"), false);
-        Self { mirrors, credentials, limits, ssh, link_local, clock, listener }
+        let azure = AzureWorkload::of_process();
+        Self { mirrors, credentials, limits, ssh, link_local, clock, azure, listener }
     }
 }
 
@@ -100,7 +103,7 @@ pub struct Repositories {
 impl Repositories {
     /// Those on this machine, and those that are reached over the network.
     pub fn new(reach: Reach) -> Self {
-        let Reach { mirrors, credentials, limits, ssh, link_local, clock, listener } = reach;
+        let Reach { mirrors, credentials, limits, ssh, link_local, clock, azure, listener } = reach;
         // A process that was killed may have left keys, and what it was fetching.
         remote::ssh::sweep(&mirrors);
         remote::sweep_begun(&mirrors);
@@ -116,6 +119,7 @@ impl Repositories {
             trust,
             tokens,
             clock,
+            azure,
             listener,
         };
         Self { network: Some(Arc::new(network)), ..Self::default() }

@@ -1,5 +1,7 @@
 //! The clusters that applications go to, as far as their watches tell.
 
+use std::collections::BTreeMap;
+
 use tidegate_service::applications::{ClusterStanding, Serving};
 
 use super::names::{CLUSTER_CONNECTED, CLUSTER_EVENTS, CLUSTER_INFO, CLUSTER_KINDS, CLUSTER_OBJECTS, Metric};
@@ -7,6 +9,21 @@ use super::text::Text;
 
 /// A metric that is one number of a cluster.
 type Count = (Metric, fn(&ClusterStanding) -> u64);
+
+/// The addresses of clusters by their names: an application may say either.
+pub(super) struct Servers(BTreeMap<String, String>);
+
+impl Servers {
+    pub fn of(serving: &Serving) -> Self {
+        let named = |one: ClusterStanding| one.names.into_iter().map(move |name| (name, one.server.clone()));
+        Self(serving.clusters().into_iter().flat_map(named).collect())
+    }
+
+    /// The address of what an application says; that itself where no cluster has the name.
+    pub fn address<'s>(&'s self, said: &'s str) -> &'s str {
+        self.0.get(said).map_or(said, String::as_str)
+    }
+}
 
 /// How each stands.
 pub(super) fn of_clusters(text: &mut Text, serving: &Serving) {

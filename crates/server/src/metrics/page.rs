@@ -8,7 +8,7 @@ use tidegate_service::applications::store::AppKey;
 use tidegate_service::lines::{ApplicationLine, SyncPolicyLine};
 use tidegate_service::sets::SetServing;
 
-use super::clusters::of_clusters;
+use super::clusters::{Servers, of_clusters};
 use super::names::{
     APP_CONDITION, APP_INFO, APP_RECONCILE, APP_SYNC_SECONDS, APP_SYNC_TOTAL, BLOCKED, DEADLINES, ENGINE_UP,
     FLUSH, HTTP, OPEN, OPERATION, PHASE, QUEUE, RETRIES, STREAMS, TASKS, WAVE,
@@ -49,7 +49,7 @@ pub(crate) fn page(
 }
 
 fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving) {
-    let all = serving.all();
+    let (all, servers) = (serving.all(), Servers::of(serving));
     let mut info = text.metric(APP_INFO);
     for (key, application) in &all {
         let line = ApplicationLine::from(application.as_ref());
@@ -60,7 +60,7 @@ fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving) {
                 ("project", &line.project),
                 ("autosync_enabled", if line.policy == SyncPolicyLine::Manual { "false" } else { "true" }),
                 ("repo", line.sources.first().map(|source| source.repo_url.as_str()).unwrap_or_default()),
-                ("dest_server", &line.destination.cluster),
+                ("dest_server", servers.address(&line.destination.cluster)),
                 ("dest_namespace", &line.destination.namespace),
                 ("sync_status", &line.sync.to_string()),
                 ("health_status", &format!("{:?}", line.health)),
@@ -82,7 +82,8 @@ fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving) {
     }
     let mut reconciles = text.metric(APP_RECONCILE);
     for ((namespace, cluster), counted) in serving.reconciles() {
-        reconciles.durations(&[("namespace", &namespace), ("dest_server", &cluster)], &counted);
+        reconciles
+            .durations(&[("namespace", &namespace), ("dest_server", servers.address(&cluster))], &counted);
     }
     let syncs = open(&metrics.syncs);
     let mut total = text.metric(APP_SYNC_TOTAL);
@@ -92,7 +93,7 @@ fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving) {
                 ("namespace", namespace.as_str()),
                 ("name", name.as_str()),
                 ("project", of.project.as_str()),
-                ("dest_server", of.cluster.as_str()),
+                ("dest_server", servers.address(&of.cluster)),
                 ("phase", phase.as_str()),
                 ("dry_run", if *dry_run { "true" } else { "false" }),
             ];
@@ -105,7 +106,7 @@ fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving) {
             ("namespace", namespace.as_str()),
             ("name", name.as_str()),
             ("project", of.project.as_str()),
-            ("dest_server", of.cluster.as_str()),
+            ("dest_server", servers.address(&of.cluster)),
         ];
         seconds.count(&labels, of.seconds);
     }

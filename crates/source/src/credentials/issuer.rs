@@ -5,12 +5,14 @@ use std::fmt;
 use serde::Deserialize;
 use tidegate_web::{GithubApp, RsaKey, is_told_in_secret};
 
+use super::azure::AzureIdentity;
 use crate::address::Site;
 use crate::hidden::Hidden;
 
 /// What a Secret has, in words.
 pub(super) const APP: &str = "a GitHub App";
 pub(super) const ACCOUNT: &str = "an account of Google Cloud";
+pub(super) const IDENTITY: &str = "an identity of Azure";
 /// Where accounts of Google Cloud get tokens, where their key does not say.
 const GOOGLE: &str = "https://oauth2.googleapis.com/token";
 
@@ -32,6 +34,8 @@ pub(crate) enum IssuerKind {
     },
     /// Google, for an account.
     Google(GoogleAccount),
+    /// Azure, for an identity.
+    Azure(AzureIdentity),
 }
 
 /// The key of a service account of Google Cloud.
@@ -104,11 +108,12 @@ impl IssuerKind {
         }))
     }
 
-    /// The address that is asked for tokens.
+    /// The address that is asked for tokens; empty where only the process knows it.
     pub fn address(&self) -> &str {
         match self {
             Self::Github { app, .. } => app.base(),
             Self::Google(account) => &account.token_uri,
+            Self::Azure(identity) => identity.address(),
         }
     }
 
@@ -117,6 +122,7 @@ impl IssuerKind {
         match self {
             Self::Github { .. } => APP,
             Self::Google(_) => ACCOUNT,
+            Self::Azure(_) => IDENTITY,
         }
     }
 
@@ -125,6 +131,13 @@ impl IssuerKind {
         match self {
             Self::Github { .. } => "x-access-token",
             Self::Google(account) => &account.email,
+            // As registries of Azure name whoever shows a token.
+            Self::Azure(_) => "00000000-0000-0000-0000-000000000000",
         }
+    }
+
+    /// Whether a token is shown as itself, and not as a password.
+    pub fn is_bearer(&self) -> bool {
+        matches!(self, Self::Azure(AzureIdentity { registry: None, .. }))
     }
 }

@@ -3,6 +3,7 @@
 //! [`Credentials`] finds what is meant for a repository; it is plain data. `load` reads it from files of manifests. Who gives a
 //! password for a while, where a Secret has none that lasts, is an `issuer`; `remote` asks it.
 
+mod azure;
 mod issuer;
 mod load;
 mod secret;
@@ -17,6 +18,8 @@ use tidegate_web::is_this_machine;
 use crate::address::{Place, Site};
 use crate::hidden::Hidden;
 use crate::{Address, SourceError};
+pub use azure::AzureWorkload;
+pub(crate) use azure::{AzureIdentity, AzureProof};
 pub(crate) use issuer::{GoogleAccount, Issuer, IssuerKind};
 pub use load::CredentialsError;
 use secret::{Secret, SecretKind};
@@ -88,10 +91,14 @@ impl Access {
 
     /// The same access, with a token of its issuer as password.
     pub fn with_token(&self, issuer: &Issuer, token: &str) -> Self {
+        let token = Hidden(token.to_owned());
+        let (password, bearer) =
+            if issuer.kind.is_bearer() { (Hidden::default(), token) } else { (token, Hidden::default()) };
         Self {
             secret: Some(issuer.secret.clone()),
             username: issuer.kind.username().to_owned(),
-            password: Hidden(token.to_owned()),
+            password,
+            bearer,
             ..self.clone()
         }
     }

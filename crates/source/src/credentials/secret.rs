@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tidegate_web::GITHUB_APP_FIELDS;
 
-use super::issuer::{ACCOUNT, APP};
-use super::{Access, Issuer, IssuerKind};
+use super::issuer::{ACCOUNT, APP, IDENTITY};
+use super::{Access, AzureIdentity, Issuer, IssuerKind};
 use crate::Address;
 use crate::address::{Place, Site};
 use crate::hidden::Hidden;
@@ -14,11 +14,9 @@ use crate::hidden::Hidden;
 const IDLE: [&str; 6] =
     ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
 /// Fields that need what is not there, and what that is.
-const UNSUPPORTED: [(&str, &str); 3] = [
-    ("useAzureWorkloadIdentity", "an identity of Azure"),
-    ("azureServicePrincipalClientId", "an identity of Azure"),
-    ("enableLfs", "Git LFS"),
-];
+const UNSUPPORTED: [(&str, &str); 1] = [("enableLfs", "Git LFS")];
+/// Whether the identity of this process is asked for.
+const WORKLOAD: &str = "useAzureWorkloadIdentity";
 
 /// What a Secret is for: the value of its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,10 +111,9 @@ impl Secret {
             "githubAppPrivateKey",
             "gcpServiceAccountKey",
         ];
-        fields
-            .iter()
-            .chain(UNSUPPORTED.iter().map(|(field, _)| field))
-            .any(|field| self.text(field).is_some())
+        let fields = fields.iter().chain(&AzureIdentity::PRINCIPAL_FIELDS);
+        fields.into_iter().any(|field| self.text(field).is_some())
+            || self.text(WORKLOAD).is_some_and(|value| value != "false")
     }
 
     /// Writes what it says over what is known. The error goes on after the name of the Secret.
@@ -161,13 +158,25 @@ impl Secret {
             return Ok(None);
         }
         let is_app = has(&["githubAppID", "githubAppInstallationID", "githubAppPrivateKey"]);
-        let what = match (is_app, has(&["gcpServiceAccountKey"])) {
+        let is_account = has(&["gcpServiceAccountKey"]);
+        let is_workload = self.flag(WORKLOAD)?;
+        let what = match (is_app, is_account) {
             (true, _) => APP,
             (false, true) => ACCOUNT,
+            (false, false) if is_workload || has(&AzureIdentity::PRINCIPAL_FIELDS) => IDENTITY,
             (false, false) => return Ok(None),
         };
         let text = |field: &str| self.text(field).unwrap_or_default();
         match place {
+            Place::Http(_) | Place::Registry(_) if what == IDENTITY && is_workload => {
+                Ok(Some(IssuerKind::Azure(AzureIdentity::workload(place))))
+            }
+            Place::Http(_) if what == IDENTITY => {
+                AzureIdentity::principal(text).map(|identity| Some(IssuerKind::Azure(identity)))
+            }
+            Place::Charts(_) if what == IDENTITY && is_workload => {
+                Err(format!("has {what}, which is for Git repositories and registries (oci://) alone"))
+            }
             Place::Http(site) | Place::Charts(site) | Place::Registry(site) if is_app => {
                 IssuerKind::github(text, site).map(Some)
             }
@@ -213,12 +222,14 @@ impl Secret {
             "proxy",
             "noProxy",
             "gcpServiceAccountKey",
+            WORKLOAD,
             "enableOCI",
             "insecureOCIForceHttp",
         ];
         let unsupported = || UNSUPPORTED.iter().map(|(field, _)| *field);
         let is_known = |field: &str| {
-            let all = IDLE.into_iter().chain(known).chain(GITHUB_APP_FIELDS).chain(unsupported());
+            let all = IDLE.into_iter().chain(known).chain(GITHUB_APP_FIELDS);
+            let all = all.chain(AzureIdentity::PRINCIPAL_FIELDS).chain(unsupported());
             all.into_iter().any(|one| one == field)
         };
         match self.fields.keys().find(|field| !is_known(field)) {

@@ -167,9 +167,9 @@ impl Plan {
             Ok(content) => Ok(vec![File { path: self.path.clone(), content }]),
             Err(error) => {
                 let words = self.told(&error.to_string());
-                let lines = words
-                    .lines()
-                    .map(|line| line.trim().trim_start_matches("Error: ").trim_start_matches("error: "));
+                let lines = words.lines().map(|line| {
+                    unmarked(line.trim()).trim_start_matches("Error: ").trim_start_matches("error: ")
+                });
                 let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
                 let reason = crate::error::plain_ends(&lines.join("; "));
                 Err(SourceError::Tool { call, path: self.path.clone(), reason })
@@ -183,5 +183,43 @@ impl Plan {
         numbered.fold(words.to_owned(), |words, (number, tree)| {
             words.replace(&format!("{FETCHED}/{number}"), &tree.repository.0.address().to_string())
         })
+    }
+}
+
+/// A line without what `kubectl` writes before an error: its letter, the time, its process and where in its code that was. Those
+/// are others each time, and nothing has changed.
+fn unmarked(line: &str) -> &str {
+    let mut words = line.split_ascii_whitespace();
+    let is_day = |day: &str| {
+        day.strip_prefix(['I', 'W', 'E', 'F'])
+            .is_some_and(|day| day.len() == 4 && day.bytes().all(|c| c.is_ascii_digit()))
+    };
+    let is_marked = words.next().is_some_and(is_day)
+        && words.next().is_some_and(|time| time.contains(':'))
+        && words.next().is_some_and(|process| process.bytes().all(|c| c.is_ascii_digit()));
+    match line.split_once("] ") {
+        Some((_, said)) if is_marked => said.strip_prefix("\"command failed\" err=").unwrap_or(said),
+        _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_another_each_time_is_not_told() {
+        for (line, expected) in [
+            (
+                "E1127 09:50:14.537532   18187 run.go:72] \"command failed\" err=\"no such file: /a\"",
+                "\"no such file: /a\"",
+            ),
+            ("W1127 09:50:14.537532 18187 warn.go:1] a field is deprecated", "a field is deprecated"),
+            ("error: no such file [a] b", "error: no such file [a] b"),
+            ("E1127 is no day] b", "E1127 is no day] b"),
+            ("", ""),
+        ] {
+            assert_eq!(unmarked(line), expected);
+        }
     }
 }

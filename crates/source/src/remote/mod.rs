@@ -15,6 +15,7 @@ mod attempt;
 mod http;
 mod issued;
 mod mirror;
+mod relay;
 pub(crate) mod ssh;
 mod talk;
 mod turn;
@@ -28,7 +29,7 @@ use gix::ObjectId;
 use gix::objs::Kind;
 use tidegate_web::{Barred, Clock};
 
-use crate::credentials::{Access, Credentials};
+use crate::credentials::{Access, AzureWorkload, Credentials};
 use crate::{Address, Listener, Refs, RequestKind, SourceError};
 pub(crate) use attempt::{Attempt, Attempts, Over};
 pub(crate) use http::{Fetched, Link};
@@ -138,6 +139,8 @@ pub(crate) struct Network {
     /// Passwords that are good for a while.
     pub tokens: Tokens,
     pub clock: Clock,
+    /// The identity of Azure that this process has.
+    pub azure: AzureWorkload,
     pub listener: Listener,
 }
 

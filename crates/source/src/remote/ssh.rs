@@ -15,7 +15,7 @@ use gix_transport::client::git::blocking_io::Connection;
 use tempfile::TempDir;
 
 use super::http::check_name;
-use super::{Attempt, Network, Problem};
+use super::{Attempt, Network, Problem, relay};
 use crate::address::Site;
 use crate::credentials::Access;
 use crate::hidden::Hidden;
@@ -49,7 +49,7 @@ pub(crate) fn connect(
     site: &Site,
     access: &Access,
     network: &Network,
-    attempt: &Attempt,
+    attempt: &Arc<Attempt>,
     bytes: u64,
 ) -> Result<(Box<dyn Transport>, Session), Problem> {
     check_name(&site.host, network.barred(access))?;
@@ -58,9 +58,6 @@ pub(crate) fn connect(
         return Err(Problem::new("there is no key to show")
             .hint("give a Secret labelled argocd.argoproj.io/secret-type: repository or repo-creds with sshPrivateKey"));
     };
-    if access.proxy.text().is_some() {
-        return Err(Problem::new(format!("Secret {secret} has a proxy, which SSH does not use yet")));
-    }
     if access.known_hosts.trim().is_empty() && !access.insecure {
         return Err(Problem::new("no keys of hosts are known")
             .hint("give the ConfigMap argocd-ssh-known-hosts-cm; ssh-keyscan shows what a host has"));
@@ -72,7 +69,8 @@ pub(crate) fn connect(
     let files = tempfile::Builder::new().prefix(KEYS).tempdir_in(&network.mirrors).map_err(failed)?;
     let key = write(files.path(), "key", &format!("{}\n", key.trim_end())).map_err(failed)?;
     let hosts = write(files.path(), "known_hosts", &access.known_hosts).map_err(failed)?;
-    let mut command = command(site, access, network, (&key, &hosts));
+    let relay = relay::open((&site.host, site.port.unwrap_or(22)), access, network, attempt)?;
+    let mut command = command(site, access, network, (&key, &hosts), relay);
     let program = network.ssh.display();
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Problem::new(format!("there is no program {program} here"))
@@ -111,7 +109,13 @@ fn write(folder: &Path, name: &str, content: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-fn command(site: &Site, access: &Access, network: &Network, (key, hosts): (&Path, &Path)) -> Command {
+fn command(
+    site: &Site,
+    access: &Access,
+    network: &Network,
+    (key, hosts): (&Path, &Path),
+    relay: Option<u16>,
+) -> Command {
     let mut command = Command::new(&network.ssh);
     command.env_clear();
     for kept in ["PATH", "HOME"] {
@@ -142,8 +146,16 @@ fn command(site: &Site, access: &Access, network: &Network, (key, hosts): (&Path
     option("StrictHostKeyChecking", if access.insecure { "no" } else { "yes" });
     let hosts = if access.insecure { Path::new("none") } else { hosts };
     option("UserKnownHostsFile", &hosts.display().to_string());
+    if relay.is_some() {
+        // The key is that of the host itself, under the name that it has without a proxy.
+        let host = site.host.trim_matches(['[', ']']);
+        let name = site.port.map_or_else(|| host.to_owned(), |port| format!("[{host}]:{port}"));
+        option("HostName", "127.0.0.1");
+        option("HostKeyAlias", &name);
+        option("CheckHostIP", "no");
+    }
     command.arg("-i").arg(key);
-    if let Some(port) = site.port {
+    if let Some(port) = relay.or(site.port) {
         command.arg("-p").arg(port.to_string());
     }
     let user = site.user.as_ref().and_then(Hidden::text).unwrap_or(&access.username);

@@ -1,69 +1,15 @@
 //! Repositories that are reached through a proxy alone: their host has no address that anybody could look up.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::thread;
 
 use tidegate_source::SourceError;
 use tidegate_testkit::git::GitServer;
+use tidegate_testkit::proxy::Proxy;
 
 use super::bench::{Bench, credentials, read};
 use super::issued::key;
 
 const URL: &str = "http://git.example.invalid/repo";
-/// `me:hunter2`.
-const ME: &str = "Basic bWU6aHVudGVyMg==";
-
-/// A proxy that leads all to one server, and whoever does not show these credentials nowhere.
-struct Proxy {
-    address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Proxy {
-    fn start(to: &str) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let proxy = Self { address: listener.local_addr().unwrap(), asked: Arc::default() };
-        let (asked, to) = (Arc::clone(&proxy.asked), to.to_owned());
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let (asked, to) = (Arc::clone(&asked), to.clone());
-                thread::spawn(move || serve(stream, &to, &asked));
-            }
-        });
-        proxy
-    }
-
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.asked.lock().unwrap())
-    }
-}
-
-fn serve(mut stream: TcpStream, to: &str, asked: &Mutex<Vec<String>>) {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        if stream.read_exact(&mut byte).is_err() {
-            return;
-        }
-        head.extend(byte);
-    }
-    let head = String::from_utf8(head).unwrap();
-    asked.lock().unwrap().push(head.lines().next().unwrap().to_owned());
-    let is_known = head.lines().any(|line| line.eq_ignore_ascii_case(&format!("proxy-authorization: {ME}")));
-    if !is_known {
-        let refused = "HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n";
-        stream.write_all(refused.as_bytes()).unwrap();
-        return;
-    }
-    let server = TcpStream::connect(to).unwrap();
-    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
-    let (mut from_client, mut to_server) = (stream.try_clone().unwrap(), server.try_clone().unwrap());
-    thread::spawn(move || drop(std::io::copy(&mut from_client, &mut to_server)));
-    drop(std::io::copy(&mut { server }, &mut stream));
-}
 
 fn files(bench: &Bench, url: &str) -> Result<usize, SourceError> {
     let repository = bench.repositories.open(url, Path::new("/"))?;
@@ -79,7 +25,7 @@ fn a_proxy_is_gone_through_with_its_credentials_except_to_hosts_that_need_none()
     let server = url.trim_start_matches("http://").trim_end_matches("/repo");
     let proxy = Proxy::start(server);
     let with = |user: &str, more: &[(&str, &str)]| {
-        let through = format!("http://{user}@{}", proxy.address);
+        let through = format!("http://{user}@{}", proxy.address());
         let fields = [&[("url", URL), ("proxy", through.as_str())], more].concat();
         bench.repositories.set_credentials(credentials("repository", &fields));
         files(&bench, URL)
@@ -103,13 +49,39 @@ fn a_proxy_is_gone_through_with_its_credentials_except_to_hosts_that_need_none()
     assert!(error.contains("proxy") && !error.contains("hunter"), "{error}");
 }
 
+#[test]
+fn a_socks_proxy_is_gone_through_and_looks_the_name_up() {
+    let Some(bench) = Bench::new() else { return };
+    let url = bench.url();
+    let proxy = Proxy::start(url.trim_start_matches("http://").trim_end_matches("/repo"));
+    let with = |proxy: &str| {
+        bench.repositories.set_credentials(credentials("repository", &[("url", URL), ("proxy", proxy)]));
+        files(&bench, URL)
+    };
+    for scheme in ["socks5", "socks5h"] {
+        assert_eq!(with(&format!("{scheme}://me:hunter2@{}", proxy.address())), Ok(1));
+        let asked = proxy.asked();
+        assert!(
+            !asked.is_empty() && asked.iter().all(|one| one == "SOCKS git.example.invalid:80"),
+            "{asked:?}"
+        );
+    }
+    for refused in ["me:hunter3@", ""] {
+        let error = with(&format!("socks5://{refused}{}", proxy.address())).unwrap_err().to_string();
+        assert!(!error.contains("hunter"), "{error}");
+    }
+    let error = with(&format!("socks4://{}", proxy.address())).unwrap_err().to_string();
+    assert!(error.contains("the proxy of Secret given is no address such as http://"), "{error}");
+    assert_eq!(proxy.asked(), Vec::<String>::new());
+}
+
 /// Who gives tokens is asked the same way as the repository.
 #[test]
 fn a_token_is_asked_for_through_the_proxy_except_where_that_needs_none() {
     let Some(bench) = Bench::with(GitServer::start_tls, |_| {}) else { return };
     let url = bench.url();
     let proxy = Proxy::start(url.trim_start_matches("https://").trim_end_matches("/repo"));
-    let through = format!("http://me:hunter2@{}", proxy.address);
+    let through = format!("http://me:hunter2@{}", proxy.address());
     for (host, expected) in [("other.example.invalid", 1), ("api.example.invalid", 0)] {
         let fields = [
             ("url", "https://git.example.invalid/repo"),

@@ -49,7 +49,7 @@ fn secrets_that_cannot_be_used() {
     for (field, value, expected) in [
         ("type", "helm", "type helm"),
         ("githubAppID", "1", "GitHub App"),
-        ("useAzureWorkloadIdentity", "true", "Azure"),
+        ("useAzureWorkloadIdentity", "true", "AZURE_CLIENT_ID is not set"),
         ("insecure", "perhaps", "insecure"),
         ("tlsClientCertData", "hunter2", "tlsClientCertKey"),
         ("pasword", "hunter2", "pasword"),

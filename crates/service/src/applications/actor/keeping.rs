@@ -182,7 +182,7 @@ impl AppState {
         if is_about_to_be_told {
             due = due.max(since + TOLD_WITHIN);
         }
-        if is_newer_and_same {
+        if is_newer_and_same && !is_put_back {
             due = due.max(since + SAME_WITHIN);
         }
         let is_early = now < due;

@@ -389,7 +389,10 @@ mod tests {
         assert_eq!(told(&mut watcher), Vec::<String>::new());
         write("web.yaml", &WEB.replace("./repo", "./other"));
         assert_eq!(told(&mut watcher), ["applied web"]);
-        write("web.yaml", "# nothing any more\n---\n");
+        let other = WEB.replace("name: web", "name: other");
+        write("web.yaml", &format!("{WEB}---\n{other}"));
+        assert_eq!(told(&mut watcher), ["applied other", "applied web"]);
+        write("web.yaml", &other);
         assert_eq!(told(&mut watcher), ["gone web"]);
     }
 
@@ -404,11 +407,14 @@ mod tests {
         assert!(events.len() == 1 && events[0].contains("what was in it before counts"), "{events:?}");
         fs::rename(&away, folder.path()).unwrap();
         assert_eq!(told(&mut watcher), ["problems []"]);
-        write("web.yaml", "");
-        let events = told(&mut watcher);
-        assert!(events[0].starts_with("applied web (its file cannot be read"), "{events:?}");
-        write("web.yaml", WEB);
-        assert_eq!(told(&mut watcher), ["applied web", "problems []"]);
+        // As far as a file is written that is written anew.
+        for begun in ["", " \n", "# Copyright\n", "---\n", "\n---\n---\n# more to come", "null\n"] {
+            write("web.yaml", begun);
+            let events = told(&mut watcher);
+            assert!(events[0].starts_with("applied web (its file cannot be read"), "{begun:?}: {events:?}");
+            write("web.yaml", WEB);
+            assert_eq!(told(&mut watcher), ["applied web", "problems []"], "{begun:?}");
+        }
         fs::remove_file(folder.path().join("web.yaml")).unwrap();
         assert_eq!(told(&mut watcher), ["gone web"]);
     }

@@ -81,17 +81,17 @@ impl Seen {
                 self.hides_projects = true;
                 return self.keep(format!("{name}: {error}"));
             }
-            // Whoever writes a file anew empties it first.
-            Ok(content) if content.trim_ascii().is_empty() && self.has_any() => {
-                return self.keep(format!("{name}: it is empty; remove it if its applications are to go"));
-            }
             Ok(content) => content,
         };
+        let (targets, errors) = parse_each(name, &content, &Limits::default());
+        // Whoever writes a file anew empties it first, and what it begins with may be a comment.
+        if targets.is_empty() && errors.is_empty() && self.has_any() {
+            return self.keep(format!("{name}: it is empty; remove it if its applications are to go"));
+        }
         let before = std::mem::take(&mut self.applications);
         let sets = std::mem::take(&mut self.sets);
         let projects = std::mem::take(&mut self.projects);
         (self.problems, self.set_problems, self.is_broken) = (Vec::new(), Vec::new(), false);
-        let (targets, errors) = parse_each(name, &content, &Limits::default());
         let mut places = Places::new();
         for target in targets {
             let (place, object) = (target.origin.to_string(), target.object.as_value());

@@ -19,7 +19,7 @@ use crate::Address;
 use exchange::Courier;
 pub(crate) use fetch::Fetched;
 pub(crate) use link::Link;
-pub(crate) use way::check_name;
+pub(crate) use way::{check_name, proxy, way};
 
 /// A transport of Git's protocol over a link.
 pub(crate) fn transport(address: &Address, link: &Arc<Link>) -> Result<Transport<Courier>, Problem> {

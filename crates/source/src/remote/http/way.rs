@@ -3,16 +3,18 @@
 use std::net::ToSocketAddrs as _;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use http::{HeaderValue, Uri};
-use hyper_util::client::legacy::connect::proxy::Tunnel;
-use hyper_util::client::proxy::matcher::Matcher;
-use tidegate_web::{Barred, Fault, Way, connector, direct};
+use http::Uri;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use tidegate_web::{Barred, Fault, Resolver, Way, connector, direct};
 use tower::ServiceExt as _;
 
 use super::Problem;
 use crate::credentials::Access;
+
+/// Where SOCKS proxies listen, where their address does not say.
+const SOCKS_PORT: u16 = 1080;
 
 /// Refuses a host that is written as an address that nobody may ask.
 pub(crate) fn check(host: &str, barred: Barred) -> Result<(), Problem> {
@@ -29,41 +31,68 @@ pub(crate) fn check_name(host: &str, barred: Barred) -> Result<(), Problem> {
 }
 
 /// How an address is connected to.
-pub(super) fn way(access: &Access, to: &Uri, barred: Barred, within: Duration) -> Result<Way, Problem> {
-    let tcp = connector(within, barred);
-    let Some(proxy) = access.proxy.text() else {
-        return Ok(direct(tcp));
-    };
+pub(crate) fn way(access: &Access, to: &Uri, barred: Barred, within: Duration) -> Result<Way, Problem> {
+    match proxy(access, to)? {
+        None => Ok(direct(connector(within, barred))),
+        // Whoever has written the Secret has said where the proxy is, be it on this machine.
+        Some(found) => through(&found, connector(within, Barred { loopback: false, ..barred }))
+            .ok_or_else(|| no_proxy(access)),
+    }
+}
+
+/// The proxy that is gone through to an address, if there is one.
+pub(crate) fn proxy(access: &Access, to: &Uri) -> Result<Option<Intercept>, Problem> {
+    let Some(proxy) = access.proxy.text() else { return Ok(None) };
+    let all = || Matcher::builder().all(proxy.to_owned());
+    let found = all().no(access.no_proxy.clone()).build().intercept(to);
+    // Either this host needs none, or the text is none.
+    match found.is_some() || all().build().intercept(to).is_some() {
+        true => Ok(found),
+        false => Err(no_proxy(access)),
+    }
+}
+
+fn no_proxy(access: &Access) -> Problem {
     let secret = access.secret.as_deref().unwrap_or_default();
-    let bad = || {
-        Problem::new(format!(
-            "the proxy of Secret {secret} is no address such as http://proxy.example.com:3128"
-        ))
-    };
-    let matched = Matcher::builder().all(proxy.to_owned()).no(access.no_proxy.clone()).build().intercept(to);
-    let Some(through) = matched else {
-        // Either this host needs none, or the text is none.
-        let is_one = Matcher::builder().all(proxy.to_owned()).build().intercept(to).is_some();
-        return if is_one { Ok(direct(tcp)) } else { Err(bad()) };
-    };
-    if through.uri().scheme_str() != Some("http") {
-        return Err(bad());
+    Problem::new(format!(
+        "the proxy of Secret {secret} is no address such as http://proxy.example.com:3128 or socks5://proxy.example.com:1080"
+    ))
+}
+
+/// The way through a proxy; nothing where it is of a kind that is not known.
+fn through(proxy: &Intercept, to_proxy: HttpConnector<Resolver>) -> Option<Way> {
+    let uri = proxy.uri().clone();
+    match uri.scheme_str()? {
+        "http" => {
+            let tunnel = Tunnel::new(uri, to_proxy);
+            let tunnel = match proxy.basic_auth() {
+                Some(header) => tunnel.with_auth(header.clone()),
+                None => tunnel,
+            };
+            Some(Way::new(tunnel.map_request(with_port).map_err(Fault::from)))
+        }
+        // The proxy looks the name up: that is what it is there for.
+        "socks5" | "socks5h" => {
+            let socks = SocksV5::new(at_port(uri, SOCKS_PORT), to_proxy);
+            let socks = match proxy.raw_auth() {
+                Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
+                None => socks,
+            };
+            Some(Way::new(socks.map_request(with_port).map_err(Fault::from)))
+        }
+        _ => None,
     }
-    // Whoever has written the Secret has said where the proxy is, be it on this machine.
-    let to_proxy = connector(within, Barred { loopback: false, ..barred });
-    let mut tunnel = Tunnel::new(through.uri().clone(), to_proxy);
-    let given = through.raw_auth().map(|(user, password)| STANDARD.encode(format!("{user}:{password}")));
-    let given = given.and_then(|given| HeaderValue::from_str(&format!("Basic {given}")).ok());
-    if let Some(header) = through.basic_auth().cloned().or(given) {
-        tunnel = tunnel.with_auth(header);
-    }
-    Ok(Way::new(tunnel.map_request(with_port).map_err(Fault::from)))
 }
 
 /// The same address with its port: a tunnel takes 443 for one that says none, whatever its scheme.
 fn with_port(to: Uri) -> Uri {
-    let (None, Some("http"), Some(host)) = (to.port(), to.scheme_str(), to.host()) else { return to };
-    let authority = format!("{host}:80").parse();
+    if to.scheme_str() == Some("http") { at_port(to, 80) } else { to }
+}
+
+/// The same address with a port, where it says none.
+fn at_port(to: Uri, port: u16) -> Uri {
+    let (None, Some(host)) = (to.port(), to.host()) else { return to };
+    let authority = format!("{host}:{port}").parse();
     let mut parts = to.clone().into_parts();
     parts.authority = authority.ok();
     Uri::from_parts(parts).unwrap_or(to)

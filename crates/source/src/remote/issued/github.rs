@@ -28,7 +28,7 @@ impl Network {
         let who = format!("the GitHub App of Secret {}", issuer.secret);
         let signed = app.proof(now).map_err(|error| Problem::new(format!("{who} has no token: {error}")))?;
         let asked = Asked { server: format!("GitHub at {}", app.base()), who, proof: &signed, now };
-        let link = self.to_issuer(issuer, access, Hidden(signed.clone()));
+        let link = self.to_issuer(app.base(), issuer, access, Hidden(signed.clone()));
         let link = link.map_err(|problem| asked.unreached(problem))?;
         let talk = Talk { link: &link, base: app.base(), asked: &asked };
         let installation = match (app.installation(), owner) {

@@ -1,12 +1,14 @@
-//! Passwords that are good for a while: tokens that GitHub gives an App, and Google an account.
+//! Passwords that are good for a while: tokens that GitHub gives an App, Google an account, and Azure an identity.
 //!
 //! ```text
 //! Network::asking ─ Leases: one is kept? ─▶ the work, with it as password ─ 401, and it may have been taken back? ─▶ given up,
-//!                      └── no ──▶ github, google: proof that is signed here                           and once more with another
+//!                      └── no ──▶ github, google, azure: proof that is signed or kept here            and once more with another
 //!                                   └──▶ token, until shortly before it ends
 //! ```
 
 mod answer;
+mod azure;
+mod form;
 mod github;
 mod google;
 
@@ -99,11 +101,18 @@ impl Network {
                 self.github_token((app, owner.as_deref()), issuer, access, now)
             }
             IssuerKind::Google(account) => self.google_token(account, issuer, access, now),
+            IssuerKind::Azure(identity) => self.azure_token(identity, issuer, access, now),
         })
     }
 
     /// The way to whom tokens are from, which alone is shown the proof of who asks.
-    fn to_issuer(&self, issuer: &Issuer, access: &Access, proof: Hidden) -> Result<Arc<Link>, Problem> {
+    fn to_issuer(
+        &self,
+        address: &str,
+        issuer: &Issuer,
+        access: &Access,
+        proof: Hidden,
+    ) -> Result<Arc<Link>, Problem> {
         let asker = Access {
             secret: Some(issuer.secret.clone()),
             bearer: proof,
@@ -116,7 +125,7 @@ impl Network {
             ..Access::default()
         };
         let attempt = self.attempts.begin(self.limits.look);
-        Link::to(issuer.kind.address(), &asker, self, attempt, ANSWERS_MAX)
+        Link::to(address, &asker, self, attempt, ANSWERS_MAX)
     }
 
     /// Keeps no token of a Secret that has changed.
@@ -132,6 +141,7 @@ fn advice(issuer: &Issuer) -> &'static str {
             "check that githubAppEnterpriseBaseUrl is of the same server, and that the GitHub App may read the repository's contents"
         }
         IssuerKind::Google(_) => "check that the account of gcpServiceAccountKey may read the repository",
+        IssuerKind::Azure(_) => "check that the identity of Azure may read the repository",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Repositories that are asked with tokens which somebody gives for a while.
 
 mod apps;
+mod azure;
 mod google;
 mod hostile;
 mod server;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use tidegate_source::{Credentials, RemoteLimits, SourceError};
+use tidegate_source::{Credentials, Reach, RemoteLimits, SourceError};
 use tidegate_testkit::git::{GitServer, Manners};
 
 use super::bench::{Bench, credentials, read, secret};
@@ -31,18 +32,23 @@ impl Stage {
     }
 
     fn with(set: impl FnOnce(&mut RemoteLimits)) -> Option<Self> {
+        Self::reaching(|reach, _| set(&mut reach.limits))
+    }
+
+    /// `set` is told where the server is that gives tokens.
+    fn reaching(set: impl FnOnce(&mut Reach, &str)) -> Option<Self> {
         let told = Told::new();
-        let clock = told.clock();
+        let github = Server::github(key(0), &told);
+        let (clock, url) = (told.clock(), github.url());
         let mut bench = Bench::with(GitServer::start, |reach| {
             reach.clock = clock;
-            set(&mut reach.limits);
+            set(reach, &url);
         })?;
         // Below an owner, as GitHub has it.
         let root = bench.folder.path().join("root");
         fs::create_dir(root.join("acme")).unwrap();
         symlink(root.join("repo"), root.join("acme/repo")).unwrap();
         bench.name = "acme/repo";
-        let github = Server::github(key(0), &told);
         Some(Self { bench, told, github })
     }
 
