@@ -374,6 +374,9 @@ pub enum SourceError {
         /// The Git library's words, with their causes.
         reason: String,
     },
+    /// What Git LFS keeps of the repository could not be had.
+    #[error(transparent)]
+    Lfs(#[from] crate::lfs::LfsError),
     /// A folder could not be committed.
     #[error("{} cannot be committed: {reason}", folder.display())]
     Write {

@@ -24,6 +24,8 @@ pub struct Located {
     pub commit: String,
     folder: ObjectId,
     path: String,
+    /// The content of files that Git LFS keeps is read, and not their pointers.
+    lfs: bool,
     how: How,
 }
 
@@ -59,20 +61,24 @@ impl Repository {
         making: &Making,
     ) -> Result<Located, SourceError> {
         kind::said(source)?;
-        let begun = self.in_commit(commit, &making.limits, |reader| locate(reader, source, making))?;
+        let with_lfs = (commit, self.enables_lfs());
+        let begun = self.in_commit_as(with_lfs, &making.limits, |reader| locate(reader, source, making))?;
         // Nothing is read meanwhile: what is fetched may be of the same repository.
         begun.complete(making)
     }
 
     /// Reads or makes the manifests that were located.
     pub fn read(&self, located: &Located, making: &Making) -> Result<Vec<File>, SourceError> {
-        let Located { commit, folder, path, how, .. } = located;
+        let Located { commit, folder, path, lfs, how, .. } = located;
+        // As it was located, whatever its Secret says by now: that is what the key is of.
+        let commit = (commit.as_str(), *lfs);
         let reading = |using: &dyn Fn(&Reader<'_>) -> Result<(), SourceError>| {
-            self.in_commit(commit, &making.limits, using)
+            self.in_commit_as(commit, &making.limits, using)
         };
         match how {
-            How::Directory(wanted) => self
-                .in_commit(commit, &making.limits, |reader| directory::read(reader, *folder, path, wanted)),
+            How::Directory(wanted) => self.in_commit_as(commit, &making.limits, |reader| {
+                directory::read(reader, *folder, path, wanted)
+            }),
             How::Helm(plan) => {
                 let workshop = Workshop::open(&making.tools)?;
                 reading(&|reader| {
@@ -96,6 +102,7 @@ struct Begun {
     commit: String,
     folder: ObjectId,
     path: String,
+    lfs: bool,
     how: How,
     /// What a kustomization names on servers.
     entries: Vec<kustomize::Entry>,
@@ -104,7 +111,7 @@ struct Begun {
 impl Begun {
     /// Fetches what is needed beside the source. Then it is known what the manifests are.
     fn complete(self, making: &Making) -> Result<Located, SourceError> {
-        let Self { mut hasher, commit, folder, path, mut how, entries } = self;
+        let Self { mut hasher, commit, folder, path, lfs, mut how, entries } = self;
         match &mut how {
             How::Directory(_) => {}
             How::Helm(plan) => {
@@ -116,7 +123,7 @@ impl Begun {
                 plan.digest(&mut hasher);
             }
         }
-        Ok(Located { key: Digest(hasher.finalize().into()), commit, folder, path, how })
+        Ok(Located { key: Digest(hasher.finalize().into()), commit, folder, path, lfs, how })
     }
 }
 
@@ -135,6 +142,8 @@ fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> R
         hasher.update(part.as_bytes());
         hasher.update([0]);
     }
+    let lfs = reader.lfs.is_some();
+    hasher.update([u8::from(lfs)]);
     let asked = (source.repo_url.as_str(), path.as_str(), source.target_revision.as_str());
     let variables = Variables::new(&making.purpose, asked, reader.commit);
     let mut entries = Vec::new();
@@ -155,7 +164,7 @@ fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> R
             How::Kustomize(Box::new(plan))
         }
     };
-    Ok(Begun { hasher, commit: reader.commit.to_owned(), folder, path, how, entries })
+    Ok(Begun { hasher, commit: reader.commit.to_owned(), folder, path, lfs, how, entries })
 }
 
 fn digest(directory: &DirectorySource, hasher: &mut Sha256) {

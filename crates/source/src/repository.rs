@@ -7,6 +7,8 @@ use gix::objs::Kind;
 
 use crate::address::Place;
 use crate::error::reason;
+use crate::files::Files as _;
+use crate::lfs::{CONFIG, Lookup, ROUNDS_MAX};
 use crate::opened::Opened;
 use crate::refs::TAGS;
 use crate::remote::{Network, Remote};
@@ -32,7 +34,11 @@ enum Store {
 
 /// What the last look has shown.
 #[derive(Clone, PartialEq)]
-struct Seen(Result<Arc<Refs>, SourceError>);
+struct Seen {
+    refs: Result<Arc<Refs>, SourceError>,
+    /// Files mean something else with it.
+    enables_lfs: bool,
+}
 
 /// A tag that is an object of its own.
 pub(crate) struct Tag {
@@ -103,11 +109,11 @@ impl Repository {
             }
             Store::Remote(remote) => remote.look(),
         };
-        let found = Seen(found.map(Arc::new));
+        let found = Seen { refs: found.map(Arc::new), enables_lfs: self.enables_lfs() };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = seen.as_ref().is_some_and(|seen| *seen != found);
         *seen = Some(found.clone());
-        found.0.map(|_| moved)
+        found.refs.map(|_| moved)
     }
 
     /// Looks at the names again. Says whether anything has changed for those who use it, be it that they cannot be seen.
@@ -115,17 +121,17 @@ impl Repository {
         let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match self.look() {
             Ok(moved) => moved,
-            Err(error) => before != Some(Seen(Err(error))),
+            Err(error) => before != Some(Seen { refs: Err(error), enables_lfs: self.enables_lfs() }),
         }
     }
 
     fn refs(&self) -> Result<Arc<Refs>, SourceError> {
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(Seen(refs)) = seen() {
+        if let Some(Seen { refs, .. }) = seen() {
             return refs;
         }
         self.look()?;
-        seen().map_or_else(|| Ok(Arc::default()), |Seen(refs)| refs)
+        seen().map_or_else(|| Ok(Arc::default()), |seen| seen.refs)
     }
 
     /// The commit a revision means by the last look at the names: a commit, the newest tag that a version
@@ -251,13 +257,56 @@ impl Repository {
         limits: &Limits,
         using: impl Fn(&Reader<'_>) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
+        self.in_commit_as((commit, self.enables_lfs()), limits, using)
+    }
+
+    /// The same, with the content of files that Git LFS keeps, or with their pointers as they are. `using` is called again for what
+    /// had to be fetched: what comes of it before is of no use.
+    pub(crate) fn in_commit_as<T>(
+        &self,
+        (commit, enables_lfs): (&str, bool),
+        limits: &Limits,
+        using: impl Fn(&Reader<'_>) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        let Store::Remote(remote) = &self.store else { return self.reading((commit, None), limits, using) };
+        if !enables_lfs {
+            return self.reading((commit, None), limits, using);
+        }
+        let lookup = remote.lookup();
+        for _ in 0..ROUNDS_MAX {
+            let done = self.reading((commit, Some(&lookup)), limits, |reader| {
+                lookup.begin();
+                using(reader)
+            });
+            // What is missing may be the cause of other errors.
+            if lookup.is_complete() || matches!(done, Err(SourceError::Lfs(_) | SourceError::Limit { .. })) {
+                return done;
+            }
+            let config = self.reading((commit, None), limits, |reader| reader.file(CONFIG))?;
+            remote.fetch_lfs(config.as_deref(), &lookup)?;
+        }
+        Err(lookup.endless(ROUNDS_MAX))
+    }
+
+    /// Whether files that Git LFS keeps are fetched.
+    pub(crate) fn enables_lfs(&self) -> bool {
+        matches!(&self.store, Store::Remote(remote) if remote.enables_lfs())
+    }
+
+    fn reading<T>(
+        &self,
+        (commit, lfs): (&str, Option<&Lookup<'_>>),
+        limits: &Limits,
+        using: impl Fn(&Reader<'_>) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
         self.with_commit(commit, |git| {
             let root = ObjectId::from_hex(commit.as_bytes())
                 .ok()
                 .and_then(|id| git.find_commit(id).ok())
                 .and_then(|commit| commit.tree_id().ok().map(gix::Id::detach))
                 .ok_or_else(|| self.no_commit(commit))?;
-            using(&Reader { git, repository: &self.address, trees: &self.trees, commit, root, limits })
+            let (repository, trees) = (&self.address, &self.trees);
+            using(&Reader { git, repository, trees, commit, root, limits, lfs })
         })
     }
 }

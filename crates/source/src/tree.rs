@@ -7,6 +7,7 @@ use gix::objs::tree::EntryKind;
 use gix::{ObjectId, Repository};
 
 use crate::error::reason;
+use crate::lfs::Lookup;
 use crate::{Address, SourceError};
 
 /// How much of a folder is read before it is refused.
@@ -101,6 +102,8 @@ pub(crate) struct Reader<'r> {
     /// The tree of the commit's top folder.
     pub root: ObjectId,
     pub limits: &'r Limits,
+    /// What gives files the content that Git LFS keeps of them, where that is wanted.
+    pub lfs: Option<&'r Lookup<'r>>,
 }
 
 impl Reader<'_> {
@@ -236,10 +239,14 @@ impl Reader<'_> {
 
     /// The content of an entry, wherever it leads; nothing for a link to a folder, which is no manifest.
     pub fn content(&self, path: &str, entry: &Entry) -> Result<Option<Vec<u8>>, SourceError> {
-        let (_, found) = self.follow(path, entry)?;
-        match found.kind {
-            EntryKind::Blob | EntryKind::BlobExecutable => self.blob(path, found.id).map(Some),
-            _ => Ok(None),
+        let (at, found) = self.follow(path, entry)?;
+        if !matches!(found.kind, EntryKind::Blob | EntryKind::BlobExecutable) {
+            return Ok(None);
+        }
+        let held = self.blob(path, found.id)?;
+        match self.lfs {
+            Some(lfs) => lfs.content(&at, held, self.limits).map(Some),
+            None => Ok(Some(held)),
         }
     }
 

@@ -89,6 +89,12 @@ impl Access {
         (!is_this_machine(&site.host)).then_some(hint)
     }
 
+    /// The same access to the same server, showing nobody who asks.
+    pub fn nameless(&self) -> Self {
+        let (username, password, bearer) = Default::default();
+        Self { username, password, bearer, ..self.clone() }
+    }
+
     /// The same access, with a token of its issuer as password.
     pub fn with_token(&self, issuer: &Issuer, token: &str) -> Self {
         let token = Hidden(token.to_owned());
@@ -132,11 +138,6 @@ impl Credentials {
             }
             Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site) => site,
         };
-        let own = self.secrets.iter().find(|one| one.kind == SecretKind::Repository && one.is_of(site));
-        let shared =
-            self.secrets.iter().filter(|one| one.kind == SecretKind::Credentials && one.begins(site));
-        let shared = shared.max_by_key(|one| one.length());
-        let shared = shared.filter(|_| own.is_none_or(|own| !own.has_credentials()));
         let mut access = Access {
             certificates: self.certificates.get(&site.host).cloned(),
             known_hosts: self.known_hosts.clone(),
@@ -144,7 +145,7 @@ impl Credentials {
             ..Access::default()
         };
         // Once for what both say, and the one that is nearer last.
-        for secret in [shared, own].into_iter().flatten() {
+        for secret in self.meant_for(site) {
             secret.give(&mut access, address.place()).map_err(|reason| SourceError::Credentials {
                 repository: address.to_string(),
                 secret: secret.name.clone(),
@@ -166,6 +167,37 @@ impl Credentials {
         let asked = asked.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase);
         access.issuer_certificates = asked.and_then(|host| self.certificates.get(&host).cloned());
         Ok(access)
+    }
+
+    /// The Secrets that are meant for a site, the one that is nearer last.
+    fn meant_for(&self, site: &Site) -> impl Iterator<Item = &Secret> {
+        let own = self.secrets.iter().find(|one| one.kind == SecretKind::Repository && one.is_of(site));
+        let shared =
+            self.secrets.iter().filter(|one| one.kind == SecretKind::Credentials && one.begins(site));
+        let shared = shared.max_by_key(|one| one.length());
+        let shared = shared.filter(|_| own.is_none_or(|own| !own.has_credentials()));
+        [shared, own].into_iter().flatten()
+    }
+
+    /// Whether files of a repository that Git LFS keeps are fetched.
+    pub(crate) fn enables_lfs(&self, address: &Address) -> bool {
+        match address.place() {
+            Place::Http(site) | Place::Ssh(site) => self.meant_for(site).any(Secret::enables_lfs),
+            _ => false,
+        }
+    }
+
+    /// How a server beside that of a repository may be reached, which is shown nothing of who asks.
+    pub(crate) fn elsewhere(&self, access: &Access, host: &str) -> Access {
+        Access {
+            secret: access.secret.clone(),
+            insecure: access.insecure,
+            proxy: access.proxy.clone(),
+            no_proxy: access.no_proxy.clone(),
+            certificates: self.certificates.get(&host.to_ascii_lowercase()).cloned(),
+            bars_loopback: access.bars_loopback,
+            ..Access::default()
+        }
     }
 
     /// The Secrets that others have in the same words.

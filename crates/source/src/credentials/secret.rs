@@ -13,8 +13,6 @@ use crate::hidden::Hidden;
 /// Fields that make no difference to reading a repository.
 const IDLE: [&str; 6] =
     ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
-/// Fields that need what is not there, and what that is.
-const UNSUPPORTED: [(&str, &str); 1] = [("enableLfs", "Git LFS")];
 /// Whether the identity of this process is asked for.
 const WORKLOAD: &str = "useAzureWorkloadIdentity";
 
@@ -95,6 +93,11 @@ impl Secret {
         format!("{scheme}{}", self.written.0)
     }
 
+    /// Whether files that Git LFS keeps are fetched.
+    pub fn enables_lfs(&self) -> bool {
+        self.text("enableLfs") == Some("true")
+    }
+
     pub fn length(&self) -> usize {
         self.url.len()
     }
@@ -139,6 +142,8 @@ impl Secret {
         if let Some(no_proxy) = self.text("noProxy") {
             no_proxy.clone_into(&mut access.no_proxy);
         }
+        // What it says is asked for by itself; that it says it well is told with the rest.
+        self.flag("enableLfs")?;
         access.plain_http |= self.flag("insecureOCIForceHttp")?;
         access.insecure |= self.flag("insecure")? || self.flag("insecureIgnoreHostKey")?;
         match (self.text("tlsClientCertData"), self.text("tlsClientCertKey")) {
@@ -204,11 +209,6 @@ impl Secret {
         if self.text("project").is_some_and(|project| project != "default") {
             return Err("is for another project than default, the only one that is served".to_owned());
         }
-        for (field, what) in UNSUPPORTED {
-            if self.text(field).is_some_and(|value| value != "false") {
-                return Err(format!("has a field {field}: {what} is not supported yet"));
-            }
-        }
         let known = [
             "project",
             "username",
@@ -225,11 +225,11 @@ impl Secret {
             WORKLOAD,
             "enableOCI",
             "insecureOCIForceHttp",
+            "enableLfs",
         ];
-        let unsupported = || UNSUPPORTED.iter().map(|(field, _)| *field);
         let is_known = |field: &str| {
             let all = IDLE.into_iter().chain(known).chain(GITHUB_APP_FIELDS);
-            let all = all.chain(AzureIdentity::PRINCIPAL_FIELDS).chain(unsupported());
+            let all = all.chain(AzureIdentity::PRINCIPAL_FIELDS);
             all.into_iter().any(|one| one == field)
         };
         match self.fields.keys().find(|field| !is_known(field)) {

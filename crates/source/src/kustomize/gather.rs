@@ -14,6 +14,7 @@ use crate::SourceError;
 use crate::fetching::Refusal;
 use crate::making::Making;
 use crate::repository::Repository;
+use crate::tree::Reader;
 
 /// Remote bases inside each other: more than anybody follows.
 const DEPTH_MAX: u64 = 8;
@@ -29,6 +30,8 @@ const NOT_ALLOWED: &str = "none of the addresses in `tidegate serve --allow-remo
 pub(super) struct Tree {
     pub repository: Opened,
     pub commit: String,
+    /// The content of files that Git LFS keeps is read.
+    lfs: bool,
     needs: Needs,
     /// The folders that are needed, none inside another.
     pub folders: Vec<(String, ObjectId)>,
@@ -107,8 +110,7 @@ pub(super) fn gather(
     }
     for tree in &mut trees {
         let needs = &tree.needs;
-        tree.folders =
-            tree.repository.0.in_commit(&tree.commit, &making.limits, |reader| needs.folders(reader))?;
+        tree.folders = tree.reading(making, |reader| needs.folders(reader))?;
     }
     Ok(trees)
 }
@@ -134,7 +136,8 @@ fn fetch(text: &str, trees: &mut Vec<Tree>, making: &Making) -> Result<(Fetched,
     let number = known.unwrap_or(trees.len());
     // What is wanted again is wanted again as a whole: the closure may be called twice.
     let before = trees.get(number).map(|tree| tree.needs.clone()).unwrap_or_default();
-    let found = repository.0.in_commit(&commit, &making.limits, |reader| {
+    let lfs = trees.get(number).map_or_else(|| repository.0.enables_lfs(), |tree| tree.lfs);
+    let found = repository.0.in_commit_as((&commit, lfs), &making.limits, |reader| {
         let mut needs = before.clone();
         // Told better here than by a program that is in some folder of ours.
         reader.folder(&path)?;
@@ -149,12 +152,21 @@ fn fetch(text: &str, trees: &mut Vec<Tree>, making: &Making) -> Result<(Fetched,
     })?;
     match trees.get_mut(number) {
         Some(tree) => tree.needs = needs,
-        None => trees.push(Tree { repository, commit, needs, folders: Vec::new() }),
+        None => trees.push(Tree { repository, commit, lfs, needs, folders: Vec::new() }),
     }
     Ok((Fetched::Folder { tree: number, path }, entries))
 }
 
 impl Tree {
+    /// Has its commit read, in the same way each time.
+    pub fn reading<T>(
+        &self,
+        making: &Making,
+        using: impl Fn(&Reader<'_>) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        self.repository.0.in_commit_as((&self.commit, self.lfs), &making.limits, using)
+    }
+
     /// What is written for a file, at a path below a folder of the workshop.
     pub fn changed(&self, root: &str, file: &str, to: &str) -> Option<Vec<crate::checkout::Written>> {
         self.needs.edits.get(file).map(|edit| edit.written(root, to))
@@ -164,6 +176,7 @@ impl Tree {
     pub fn digest(&self, hasher: &mut Sha256) {
         use sha2::Digest as _;
         hasher.update(format!("{}\0", self.repository.0.address()));
+        hasher.update([u8::from(self.lfs)]);
         for (path, tree) in &self.folders {
             hasher.update(format!("{path}\0{tree}\0"));
         }

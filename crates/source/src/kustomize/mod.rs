@@ -142,7 +142,7 @@ impl Plan {
             let root = format!("{FETCHED}/{number}");
             let changed = |file: &str, to: &str| tree.changed(&root, file, to);
             let copying = Copying { workshop, root: &root, changed: &changed };
-            tree.repository.0.in_commit(&tree.commit, &making.limits, |reader| {
+            tree.reading(making, |reader| {
                 let mut left = Left::of(&making.limits);
                 tree.folders
                     .iter()

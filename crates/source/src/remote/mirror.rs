@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Problem, RemoteLimits};
 use crate::error::reason;
+use crate::lfs::ENDING;
 use crate::opened::Opened;
 use crate::{Address, SourceError};
 
@@ -22,7 +23,7 @@ const COMMITS: &str = "shallow";
 /// How many bytes the first fetch had.
 const FIRST: &str = "tidegate-first";
 /// A mirror that is being made, and is not one yet.
-const NEW: &str = "new";
+pub(crate) const NEW: &str = "new";
 
 /// Where the packs are.
 const PACKS: &str = "objects/pack";
@@ -33,7 +34,7 @@ const HALF: &str = ".tmp";
 const DIGITS: usize = 32;
 
 /// The name of the mirror of a repository.
-fn name(address: &Address) -> String {
+pub(super) fn name(address: &Address) -> String {
     let mut name = tidegate_model::Digest(Sha256::digest(address.to_string().as_bytes()).into()).to_string();
     name.truncate(DIGITS);
     name
@@ -45,7 +46,8 @@ pub(crate) fn sweep<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &'a Addre
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
         let file = entry.file_name();
         let file = file.to_string_lossy();
-        let own = file.strip_suffix(&format!(".{NEW}")).unwrap_or(&file);
+        let beside = [NEW, ENDING].into_iter().find_map(|end| file.strip_suffix(end)?.strip_suffix('.'));
+        let own = beside.unwrap_or(&file);
         let is_mirror = own.len() == DIGITS && own.chars().all(|c| c.is_ascii_hexdigit());
         if !is_mirror || kept.contains(own) {
             continue;

@@ -30,12 +30,13 @@ use gix::objs::Kind;
 use tidegate_web::{Barred, Clock};
 
 use crate::credentials::{Access, AzureWorkload, Credentials};
+use crate::lfs::{self, Lfs, Lookup};
 use crate::{Address, Listener, Refs, RequestKind, SourceError};
 pub(crate) use attempt::{Attempt, Attempts, Over};
 pub(crate) use http::{Fetched, Link};
 pub(crate) use issued::Tokens;
 use mirror::Mirror;
-pub(crate) use mirror::{sweep, sweep_begun};
+pub(crate) use mirror::{NEW, sweep, sweep_begun};
 pub(crate) use turn::Turn;
 
 /// How much patience there is with a server.
@@ -63,6 +64,8 @@ pub struct RemoteLimits {
     pub mirror_bytes: u64,
     /// A mirror is made anew when it was fetched into so often.
     pub mirror_fetches: usize,
+    /// Bytes of the objects of Git LFS that are kept of one repository; more only where they are read at one time.
+    pub lfs_bytes: u64,
 }
 
 impl Default for RemoteLimits {
@@ -80,6 +83,7 @@ impl Default for RemoteLimits {
             redirects: 5,
             mirror_bytes: 64 << 20,
             mirror_fetches: 64,
+            lfs_bytes: 256 << 20,
         }
     }
 }
@@ -98,6 +102,11 @@ pub(crate) struct Problem {
 impl Problem {
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), hint: "", here: false, is_refused: false }
+    }
+
+    /// In words, and what to do about it.
+    pub fn words(self) -> (String, &'static str) {
+        (self.what, self.hint)
     }
 
     /// What to do about it.
@@ -149,6 +158,12 @@ impl Network {
     pub fn barred(&self, access: &Access) -> Barred {
         Barred { link_local: !self.link_local, loopback: access.bars_loopback }
     }
+
+    /// How a server beside that of a repository may be reached.
+    pub fn elsewhere(&self, access: &Access, host: &str) -> Access {
+        let known = self.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
+        known.elsewhere(access, host)
+    }
 }
 
 /// A repository over the network.
@@ -156,6 +171,9 @@ pub(crate) struct Remote {
     address: Address,
     network: Arc<Network>,
     mirror: Mirror,
+    lfs: Lfs,
+    /// Whether that is used, by what these said.
+    enables_lfs: Mutex<Option<(Arc<Credentials>, bool)>>,
     looks: Turn<Result<Refs, SourceError>>,
     fetches: Turn<(ObjectId, Result<(), SourceError>)>,
     /// Addresses of this machine are not asked: manifests alone name this repository.
@@ -167,7 +185,10 @@ pub(crate) struct Remote {
 impl Remote {
     pub fn new(address: Address, network: Arc<Network>) -> Self {
         let mirror = Mirror::new(&network.mirrors, &address, network.limits);
+        let objects = network.mirrors.join(mirror::name(&address)).with_extension(lfs::ENDING);
         Self {
+            lfs: Lfs::new(objects, network.limits.lfs_bytes),
+            enables_lfs: Mutex::default(),
             address,
             network,
             mirror,
@@ -186,6 +207,31 @@ impl Remote {
         let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
         let bars_loopback = self.bars_loopback.load(Ordering::Relaxed);
         Ok(Access { bars_loopback, ..known.access(&self.address)? })
+    }
+
+    /// Whether files that Git LFS keeps are fetched, as its Secrets say now.
+    pub fn enables_lfs(&self) -> bool {
+        let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut last = self.enables_lfs.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((of, enables)) if Arc::ptr_eq(of, &known) => *enables,
+            _ => {
+                let enables = known.enables_lfs(&self.address);
+                *last = Some((known, enables));
+                enables
+            }
+        }
+    }
+
+    /// Gives the content of files that Git LFS keeps, as far as it was fetched.
+    pub fn lookup(&self) -> Lookup<'_> {
+        self.lfs.lookup(&self.address)
+    }
+
+    /// Fetches what was missing. Nobody may be reading the repository meanwhile. `config` is its own word on where that is.
+    pub fn fetch_lfs(&self, config: Option<&[u8]>, lookup: &Lookup<'_>) -> Result<(), SourceError> {
+        let from = lfs::Source { address: &self.address, network: &self.network, access: &self.access()? };
+        self.lfs.fetch(&from, config, lookup)
     }
 
     /// Whether addresses of this machine are not asked from now on.

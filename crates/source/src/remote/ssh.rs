@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -24,6 +24,8 @@ use crate::hidden::Hidden;
 const KEYS: &str = "ssh-";
 /// So much of what the program says is kept.
 const WORDS_MAX: u64 = 4 << 10;
+/// Bytes of what a command says.
+const ANSWER_MAX: u64 = 64 << 10;
 
 /// A connection by SSH, for as long as it is used.
 pub(crate) struct Session {
@@ -44,6 +46,11 @@ pub(crate) fn sweep(mirrors: &Path) {
     }
 }
 
+/// A text as one word of the shell of a server.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''").replace('!', "'\\!'"))
+}
+
 /// Connects. Nothing is sent yet but what the program itself needs.
 pub(crate) fn connect(
     site: &Site,
@@ -52,6 +59,41 @@ pub(crate) fn connect(
     attempt: &Arc<Attempt>,
     bytes: u64,
 ) -> Result<(Box<dyn Transport>, Session), Problem> {
+    let path = site.path_there();
+    let asked = format!("git-upload-pack {}", quoted(&path));
+    let (input, output, session) = start((site, &asked), access, network, attempt, bytes)?;
+    let none = None::<(&str, Option<u16>)>;
+    let connection =
+        Connection::new(output, input, Protocol::V2, path.as_str(), none, ConnectMode::Process, false);
+    Ok((Box::new(connection), session))
+}
+
+/// Has a command done there, and reads what it says.
+pub(crate) fn ask(
+    asked: (&Site, &str),
+    access: &Access,
+    network: &Network,
+    attempt: &Arc<Attempt>,
+) -> Result<Vec<u8>, Problem> {
+    let (input, mut output, session) = start(asked, access, network, attempt, ANSWER_MAX)?;
+    drop(input);
+    let mut said = Vec::new();
+    let read = output.read_to_end(&mut said);
+    match attempt.over() {
+        Some(over) => Err(over.problem()),
+        None if read.is_ok() && !said.is_empty() => Ok(said),
+        None => Err(session.problem().unwrap_or_else(|| Problem::new("the server says nothing"))),
+    }
+}
+
+/// Starts the program with a command for the server.
+fn start(
+    (site, asked): (&Site, &str),
+    access: &Access,
+    network: &Network,
+    attempt: &Arc<Attempt>,
+    bytes: u64,
+) -> Result<(ChildStdin, Bounded, Session), Problem> {
     check_name(&site.host, network.barred(access))?;
     let secret = access.secret.clone().unwrap_or_default();
     let Some(key) = access.ssh_key.text() else {
@@ -71,6 +113,8 @@ pub(crate) fn connect(
     let hosts = write(files.path(), "known_hosts", &access.known_hosts).map_err(failed)?;
     let relay = relay::open((&site.host, site.port.unwrap_or(22)), access, network, attempt)?;
     let mut command = command(site, access, network, (&key, &hosts), relay);
+    // The shell is that of the server.
+    command.arg(asked);
     let program = network.ssh.display();
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Problem::new(format!("there is no program {program} here"))
@@ -93,12 +137,8 @@ pub(crate) fn connect(
     let words = Mutex::new(Some(words.map_err(failed)?));
     let too_much = Arc::new(Mutex::new(false));
     let output = Bounded { output, left: bytes, too_much: Arc::clone(&too_much) };
-    let path = site.path_there();
-    let none = None::<(&str, Option<u16>)>;
-    let connection =
-        Connection::new(output, input, Protocol::V2, path.as_str(), none, ConnectMode::Process, false);
     let session = Session { child, words, secret, too_much, _files: files };
-    Ok((Box::new(connection), session))
+    Ok((input, output, session))
 }
 
 /// A file that its owner alone can read.
@@ -160,9 +200,6 @@ fn command(
     }
     let user = site.user.as_ref().and_then(Hidden::text).unwrap_or(&access.username);
     command.arg("-l").arg(user).arg("--").arg(site.host.trim_matches(['[', ']']));
-    // The shell is that of the server.
-    command
-        .arg(format!("git-upload-pack '{}'", site.path_there().replace('\'', "'\\''").replace('!', "'\\!'")));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

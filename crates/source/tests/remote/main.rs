@@ -10,6 +10,7 @@
 mod bench;
 mod hostile;
 mod issued;
+mod lfs;
 mod mirror;
 mod proxied;
 mod reach;

@@ -28,7 +28,7 @@ impl Link {
         Ok(Fetched { status, headers, content })
     }
 
-    fn content(&self, mut body: Body) -> Result<Vec<u8>, Problem> {
+    pub(super) fn content(&self, mut body: Body) -> Result<Vec<u8>, Problem> {
         let mut content = Vec::new();
         while let Some(more) = self.more(&mut body)? {
             content.extend_from_slice(&more);

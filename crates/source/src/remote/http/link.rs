@@ -195,12 +195,18 @@ impl Link {
             if !answer.status().is_redirection() || answer.status() == StatusCode::NOT_MODIFIED {
                 return Ok((answer, at));
             }
-            let location = answer.headers().get(http::header::LOCATION).and_then(|value| value.to_str().ok());
-            let location =
-                location.ok_or_else(|| Problem::new("the server sends us on without saying where to"))?;
-            at = follow(&at, location).map_err(|misled| Problem::new(format!("the server {misled}")))?;
+            at = sent_on(&answer, &at)?;
         }
-        Err(Problem::new(format!("the server has sent us on more than {} times", self.limits.redirects)))
+        Err(self.sent_too_often())
+    }
+
+    /// As often as a server may send us on.
+    pub(super) fn redirects(&self) -> u32 {
+        self.limits.redirects
+    }
+
+    pub(super) fn sent_too_often(&self) -> Problem {
+        Problem::new(format!("the server has sent us on more than {} times", self.limits.redirects))
     }
 
     /// Gives something and asks for the answer; the server may not send us on.
@@ -287,6 +293,13 @@ impl Link {
             }
         }
     }
+}
+
+/// Where an answer sends us on to.
+pub(super) fn sent_on(answer: &Response<Body>, from: &Uri) -> Result<Uri, Problem> {
+    let location = answer.headers().get(http::header::LOCATION).and_then(|value| value.to_str().ok());
+    let location = location.ok_or_else(|| Problem::new("the server sends us on without saying where to"))?;
+    follow(from, location).map_err(|misled| Problem::new(format!("the server {misled}")))
 }
 
 /// Headers from lines such as `Name: value`; those that cannot be sent are left out.

@@ -6,6 +6,7 @@
 mod exchange;
 mod fetch;
 mod link;
+mod object;
 mod trust;
 mod way;
 

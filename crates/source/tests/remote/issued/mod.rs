@@ -4,7 +4,7 @@ mod apps;
 mod azure;
 mod google;
 mod hostile;
-mod server;
+pub(super) mod server;
 
 use std::fs;
 use std::os::unix::fs::symlink;

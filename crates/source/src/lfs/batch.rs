@@ -1,0 +1,206 @@
+//! What a server of objects is asked and answers: <https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md>.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::pointer::{Oid, Pointer};
+use crate::error::plain;
+
+/// How both are written.
+pub(super) const MEDIA_TYPE: &str = "application/vnd.git-lfs+json";
+/// Objects that are asked for at once, as the specification advises.
+pub(super) const OBJECTS_MAX: usize = 100;
+/// Headers of one action: more than any server gives.
+const HEADERS_MAX: usize = 32;
+/// Headers that say how a request is sent, and not what for: no server says that to us.
+const OURS: [&str; 11] = [
+    "host",
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Where an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Action {
+    pub href: String,
+    /// What is to be sent along.
+    pub headers: HeaderMap,
+    /// Nothing else has to prove who asks.
+    pub is_authenticated: bool,
+}
+
+/// Why a server does not give an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// As of HTTP.
+    pub code: i64,
+    pub message: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    transfer: Option<String>,
+    hash_algo: Option<String>,
+    objects: Vec<Object>,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    oid: String,
+    authenticated: Option<bool>,
+    actions: Option<Actions>,
+    error: Option<ObjectError>,
+}
+
+#[derive(Deserialize)]
+struct Actions {
+    download: Option<Download>,
+}
+
+#[derive(Deserialize)]
+struct Download {
+    href: String,
+    header: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct ObjectError {
+    code: Option<i64>,
+    message: Option<String>,
+}
+
+/// The question where objects are.
+pub(super) fn question<'p>(pointers: impl IntoIterator<Item = &'p Pointer>) -> Vec<u8> {
+    let object = |one: &Pointer| json!({"oid": one.oid.to_string(), "size": one.size});
+    let objects: Vec<_> = pointers.into_iter().map(object).collect();
+    let question = json!({
+        "operation": "download", "transfers": ["basic"], "objects": objects, "hash_algo": "sha256",
+    });
+    question.to_string().into_bytes()
+}
+
+/// What the answer says of each object.
+pub(super) fn answer(content: &[u8]) -> Result<BTreeMap<Oid, Result<Action, Refusal>>, &'static str> {
+    let answer: Answer = serde_json::from_slice(content).map_err(|_| "its answer is none of Git LFS")?;
+    if answer.transfer.is_some_and(|transfer| transfer != "basic") {
+        return Err("it has another way to send objects than is asked for, which is `basic`");
+    }
+    if answer.hash_algo.is_some_and(|name| name != "sha256") {
+        return Err("it knows objects by something else than SHA-256");
+    }
+    let mut found = BTreeMap::new();
+    for Object { oid, authenticated, actions, error } in answer.objects {
+        // Nobody has asked for what has another name.
+        let Some(oid) = Oid::parse(&oid) else { continue };
+        let given = match (error, actions.and_then(|actions| actions.download)) {
+            (Some(ObjectError { code, message }), _) => {
+                let message = plain(&message.unwrap_or_default());
+                Err(Refusal { code: code.unwrap_or_default(), message })
+            }
+            (None, Some(Download { href, header })) => {
+                let headers = headers(header.unwrap_or_default())?;
+                Ok(Action { href, headers, is_authenticated: authenticated.unwrap_or_default() })
+            }
+            (None, None) => {
+                Err(Refusal { code: 0, message: "the server does not say where it is".to_owned() })
+            }
+        };
+        found.insert(oid, given);
+    }
+    Ok(found)
+}
+
+/// Headers that a server wants to be sent. What they hold may be secret.
+pub(super) fn headers(given: BTreeMap<String, String>) -> Result<HeaderMap, &'static str> {
+    if given.len() > HEADERS_MAX {
+        return Err("it wants more headers to be sent than anybody sends");
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok();
+        let (Some(name), Ok(mut value)) = (name, HeaderValue::from_str(&value)) else {
+            return Err("it wants a header to be sent that cannot be sent");
+        };
+        if !OURS.contains(&name.as_str()) {
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+    }
+    Ok(headers)
+}
+
+/// What a server says of where its objects are, where SSH is asked for it.
+#[derive(Deserialize)]
+pub(super) struct Authenticated {
+    #[serde(default)]
+    pub href: String,
+    #[serde(default)]
+    pub header: Option<BTreeMap<String, String>>,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    const OID: &str = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393";
+
+    #[test]
+    fn a_question() {
+        let oid = Oid::parse(OID).unwrap();
+        let asked = question([&Pointer { oid, size: 12, is_extended: false }]);
+        let asked: Value = serde_json::from_slice(&asked).unwrap();
+        let expected = json!({
+            "operation": "download", "transfers": ["basic"], "hash_algo": "sha256",
+            "objects": [{"oid": OID, "size": 12}],
+        });
+        assert_eq!(asked, expected);
+    }
+
+    #[test]
+    fn answers() {
+        let oid = Oid::parse(OID).unwrap();
+        let of = |object: Value| {
+            answer(json!({"transfer": "basic", "objects": [object]}).to_string().as_bytes())
+                .map(|mut found| found.remove(&oid))
+        };
+        let header = json!({"Authorization": "Basic x", "Host": "elsewhere", "Content-Length": "1"});
+        let given =
+            of(json!({"oid": OID, "actions": {"download": {"href": "https://a/b", "header": header}}}));
+        let action = given.unwrap().unwrap().unwrap();
+        assert_eq!(action.href, "https://a/b");
+        assert_eq!(action.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["authorization"]);
+        assert!(!format!("{action:?}").contains("Basic x"));
+        let none = json!({"oid": OID, "actions": {"download": {"href": "/b", "header": null}}});
+        assert_eq!(of(none).unwrap().unwrap().unwrap().headers.len(), 0);
+        let refused = of(json!({"oid": OID, "error": {"code": 404, "message": "Object\ndoes not exist"}}));
+        let refusal = refused.unwrap().unwrap().unwrap_err();
+        assert_eq!(refusal.code, 404);
+        assert!(refusal.message.contains("does not exist") && !refusal.message.contains('\n'));
+        assert!(of(json!({"oid": OID})).unwrap().unwrap().is_err());
+        assert_eq!(of(json!({"oid": "x", "actions": {}})), Ok(None));
+        let many: serde_json::Map<_, _> = (0..40).map(|n| (format!("x-{n}"), json!("a"))).collect();
+        for header in [json!({"a b": "c"}), json!({"a": "b\nc"}), Value::from(many)] {
+            assert!(
+                of(json!({"oid": OID, "actions": {"download": {"href": "/b", "header": header}}})).is_err()
+            );
+        }
+        for bad in ["", "{}", "[]", "{\"objects\": 1}", "{\"transfer\": \"tus\", \"objects\": []}"] {
+            assert!(answer(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert!(answer(b"{\"objects\": [], \"hash_algo\": \"sha512\"}").is_err());
+    }
+}
