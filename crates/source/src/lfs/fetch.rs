@@ -12,13 +12,11 @@ use super::endpoint::{Endpoint, Ways, origin};
 use super::lookup::{Lookup, Missing, is_size};
 use super::pointer::Oid;
 use super::store::Store;
-use super::{LfsError, config};
+use super::{LfsError, PUSH, config};
 use crate::credentials::Access;
 use crate::remote::{Network, Problem};
 use crate::{Address, SourceError};
 
-/// What to do where a server does not have an object.
-const PUSH: &str = "push it with `git lfs push --all origin`, or commit the file anew";
 /// What to do where nothing is known to be wrong with the object itself.
 const AGAIN: &str = "it is tried again at the next comparison";
 

@@ -90,9 +90,11 @@ impl<'l> Lookup<'l> {
         self.met.borrow().missing.is_empty()
     }
 
-    /// What was missing.
+    /// What was missing, by its path.
     pub(super) fn missing(&self) -> Vec<Missing> {
-        self.met.borrow().missing.values().cloned().collect()
+        let mut missing: Vec<Missing> = self.met.borrow().missing.values().cloned().collect();
+        missing.sort_by(|one, other| one.file.cmp(&other.file));
+        missing
     }
 
     /// What was read.

@@ -27,3 +27,5 @@ pub(crate) use store::ENDING;
 
 /// So often is a commit read again for what was missing: what was fetched may be a pointer's way to others. More than anybody has.
 pub(crate) const ROUNDS_MAX: usize = 32;
+/// What to do where a server does not have an object.
+pub(crate) const PUSH: &str = "push it with `git lfs push --all origin`, or commit the file anew";

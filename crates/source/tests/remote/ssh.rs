@@ -4,11 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use tempfile::TempDir;
 use tidegate_model::Object;
 use tidegate_source::{Credentials, Reach, Repositories, commit_folder};
 
 use super::bench::{MAP, SHORT, read, secret, write};
+use super::issued::server::{Server, json as answer};
+use super::lfs::{CONTENT, asked, has, pointer};
 
 const KEY: &str = "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----";
 
@@ -151,4 +154,36 @@ fn what_is_missing_is_said_before_anything_is_started() {
         assert!(error.contains(expected), "{error}");
     }
     assert!(!stage.folder.path().join("record").exists());
+}
+
+/// A server of objects that is asked over SSH who it is, and gives what is to be shown to it.
+#[test]
+fn objects_of_git_lfs() {
+    let server = Server::start(|_| answer(404, &json!({})));
+    let says =
+        json!({"href": format!("{}/lfs", server.url()), "header": {"Authorization": "RemoteAuth hunter2"}});
+    let asks = format!("case $l in git-lfs*) echo '{says}';; *) eval \"git ${{l#git-}}\" | cat;; esac");
+    let Some(stage) = Stage::new(&asks) else { return };
+    write(&stage.folder.path().join("repo's"), "app/a.yaml", &pointer(CONTENT));
+    commit_folder(&stage.folder.path().join("repo's"), "change", 1_795_253_400).unwrap();
+    let url = server.url();
+    server.behave(has(&[CONTENT], move |oid| json!({"href": format!("{url}/{oid}")})));
+    let fields = [("url", stage.url()), ("sshPrivateKey", KEY.to_owned()), ("enableLfs", "true".to_owned())];
+    let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+    // The hosts that are known, and the Secret in the place of another.
+    let mut credentials = given("repository", "ssh://deploy@other.example/a");
+    credentials.add(&secret("repository", &fields)).unwrap();
+    let repository = stage.repositories(credentials).open(&stage.url(), Path::new("/")).unwrap();
+    repository.look().unwrap();
+    let files = read(&repository, &repository.resolve("main").unwrap()).unwrap();
+    assert_eq!(files[0].content, CONTENT.as_bytes());
+    let asked = asked(&server);
+    let shown = Some("RemoteAuth hunter2".to_owned());
+    let [(batch, first), (_, second)] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!((batch.as_str(), first, second), ("POST /lfs/objects/batch", &shown, &None));
+    let record = fs::read_to_string(stage.folder.path().join("record")).unwrap();
+    assert!(
+        record.contains("git-lfs-authenticate '") && record.contains("/repo'\\''s' download"),
+        "{record}"
+    );
 }

@@ -5,11 +5,13 @@ use tidegate_web::is_same_or_safer;
 
 use super::Problem;
 use super::link::{Link, sent_on};
+use crate::lfs::PUSH;
 
 impl Link {
     /// Gives a document, and reads the one that answers.
     pub fn question(&self, url: &str, headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, Problem> {
-        self.content(self.post(url, headers, body)?.into_body())
+        let answer = self.post(url, headers, body)?;
+        self.content(answer.into_body()).map_err(|problem| problem.hint(""))
     }
 
     /// Fetches an object, from where the server sends us in the end; of one that is longer than it should be only a little more
@@ -27,7 +29,9 @@ impl Link {
                 continue;
             }
             if status != StatusCode::OK {
-                return Err(Problem::new(format!("{} answered {status}", at.host().unwrap_or_default())));
+                let problem = Problem::new(format!("{} answered {status}", at.host().unwrap_or_default()));
+                let is_gone = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+                return Err(if is_gone { problem.hint(PUSH) } else { problem });
             }
             let (mut body, mut content) = (answer.into_body(), Vec::new());
             while content.len() <= bytes

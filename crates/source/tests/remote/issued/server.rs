@@ -186,13 +186,13 @@ fn serve(mut stream: TcpStream, requests: &Mutex<Vec<Request>>, answers: &Mutex<
         let (status, headers, body) = match answer {
             Answer::Whole(status, headers, body) => (status, headers, body),
             Answer::Endless => {
-                let _ = stream.write_all(b"HTTP/1.1 201 -\r\nconnection: close\r\n\r\n{\"token\": \"");
+                let _ = stream.write_all(b"HTTP/1.1 200 -\r\nconnection: close\r\n\r\n{\"token\": \"");
                 while stream.write_all(&[b'x'; 1024]).is_ok() {}
                 return;
             }
             Answer::None => return hold(reader),
             Answer::Begun => {
-                let _ = stream.write_all(b"HTTP/1.1 201 -\r\ncontent-length: 100\r\n\r\n{\"token\": \"");
+                let _ = stream.write_all(b"HTTP/1.1 200 -\r\ncontent-length: 100\r\n\r\n{\"token\": \"");
                 return hold(reader);
             }
         };

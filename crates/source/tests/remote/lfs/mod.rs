@@ -21,7 +21,7 @@ use super::issued::server::{Answer, Request, Server, json as answer};
 /// `me:hunter2`.
 const ME: &str = "Basic bWU6aHVudGVyMg==";
 const BATCH: &str = "POST /repo.git/info/lfs/objects/batch";
-const CONTENT: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: from-lfs}}";
+pub const CONTENT: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: from-lfs}}";
 
 /// What a content is known by.
 fn oid(content: &str) -> String {
@@ -32,7 +32,7 @@ fn oid(content: &str) -> String {
     })
 }
 
-fn pointer(content: &str) -> String {
+pub fn pointer(content: &str) -> String {
     pointer_to(&oid(content), content.len())
 }
 
@@ -41,13 +41,13 @@ fn pointer_to(oid: &str, size: usize) -> String {
 }
 
 /// Answers what a server with these contents would. `download` says where an object is.
-fn has(
+pub fn has(
     contents: &[&str],
     download: impl Fn(&str) -> Value + Send + 'static,
 ) -> impl FnMut(&Request) -> Answer + Send + 'static {
     let contents: BTreeMap<_, _> = contents.iter().map(|one| (oid(one), (*one).to_owned())).collect();
     move |request| {
-        let oid = request.asked.rsplit('/').next().unwrap();
+        let oid = request.asked.rsplit('/').next().unwrap().split('?').next().unwrap();
         if let Some(content) = contents.get(oid) {
             return Answer::Whole(200, Vec::new(), content.clone());
         }
@@ -80,7 +80,7 @@ impl Stage {
     fn with(set: impl FnOnce(&mut Reach)) -> Option<Self> {
         let bench = Bench::with(GitServer::start, set)?;
         let [objects, elsewhere] = [0, 1].map(|_| Server::start(|_| answer(404, &json!({}))));
-        let git = bench.server.authority().to_owned();
+        let git = bench.server.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
         let front = front(git, objects.url().trim_start_matches("http://").to_owned());
         let stage = Self { bench, objects, elsewhere, front };
         stage.give(&[("enableLfs", "true")]);
@@ -140,7 +140,7 @@ impl Stage {
 }
 
 /// What was asked, and with which `Authorization`.
-fn asked(server: &Server) -> Vec<(String, Option<String>)> {
+pub fn asked(server: &Server) -> Vec<(String, Option<String>)> {
     let requests = server.requests().into_iter();
     requests.map(|request| (request.asked, request.headers.get("authorization").cloned())).collect()
 }

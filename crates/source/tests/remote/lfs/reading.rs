@@ -1,7 +1,9 @@
 //! What is read, and whom that is asked of.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
-use tidegate_source::{Limits, Making, Repositories};
+use tidegate_source::{Limits, Making, Repositories, Tools};
 
 use super::*;
 
@@ -224,4 +226,34 @@ fn what_came_first_gives_way() {
     assert_eq!(stage.kept().len(), 2);
     keep(&stage.bench.url());
     assert_eq!(stage.kept().len(), 0);
+}
+
+/// What names other files may be kept there itself. A program reads what is in the folder, as it will be.
+#[test]
+fn a_kustomization_and_what_it_names() {
+    let Some(stage) = Stage::new() else { return };
+    let program = stage.bench.folder.path().join("kustomize");
+    std::fs::write(&program, "#!/bin/sh\nread -r a < \"$2/a.yaml\"\nread -r b < \"$2/../base/b.yaml\"\nprintf '%s%s' \"$a\" \"$b\"\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let (own, base) = ("resources: [a.yaml, ../base]", "resources: [b.yaml]");
+    stage.objects.behave(has(&[own, base, CONTENT, "{b: c}"], stage.own()));
+    for (file, content) in [
+        ("app/kustomization.yaml", own),
+        ("app/a.yaml", CONTENT),
+        ("base/kustomization.yaml", base),
+        ("base/b.yaml", "{b: c}"),
+    ] {
+        stage.bench.commit(file, &pointer(content));
+    }
+    let mut making =
+        Making { tools: Tools::new(stage.bench.folder.path().join("work")), ..Making::default() };
+    making.tools.kustomize = Some(program);
+    let source = ApplicationSource { path: "app".into(), ..ApplicationSource::default() };
+    let repository = stage.open();
+    repository.look().unwrap();
+    let located = repository.locate(&source, &repository.resolve("main").unwrap(), &making).unwrap();
+    let files = repository.read(&located, &making).unwrap();
+    assert_eq!(files[0].content, format!("{CONTENT}{{b: c}}").as_bytes());
+    let batches = asked(&stage.objects).iter().filter(|(line, _)| line == BATCH).count();
+    assert_eq!(batches, 3, "the kustomization, what that names, and all the rest");
 }
