@@ -119,12 +119,22 @@ impl<'w> Ways<'w> {
         Ok(link)
     }
 
+    /// How another server is reached. Whoever writes to a repository may choose it, so only one of this machine names others of it.
+    fn elsewhere(&self, host: &str) -> Access {
+        let is_here = match self.address.place() {
+            Place::Http(site) | Place::Ssh(site) => is_this_machine(&site.host),
+            _ => false,
+        };
+        let access = self.network.elsewhere(self.access, host);
+        Access { bars_loopback: access.bars_loopback || !is_here, ..access }
+    }
+
     fn link(&self, to: &Uri, shows: bool, bytes: u64) -> Result<Arc<Link>, Problem> {
         let is_own = origin(self.address).is_some_and(|own| is_same_or_safer(&own, to));
         let access = match (is_own, shows) {
             (true, true) => self.access.clone(),
             (true, false) => self.access.nameless(),
-            (false, _) => self.network.elsewhere(self.access, to.host().unwrap_or_default()),
+            (false, _) => self.elsewhere(to.host().unwrap_or_default()),
         };
         Link::to(&to.to_string(), &access, self.network, Arc::clone(&self.attempt), bytes)
     }

@@ -168,15 +168,17 @@ fn objects_of_git_lfs() {
     commit_folder(&stage.folder.path().join("repo's"), "change", 1_795_253_400).unwrap();
     let url = server.url();
     server.behave(has(&[CONTENT], move |oid| json!({"href": format!("{url}/{oid}")})));
-    let fields = [("url", stage.url()), ("sshPrivateKey", KEY.to_owned()), ("enableLfs", "true".to_owned())];
-    let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
-    // The hosts that are known, and the Secret in the place of another.
-    let mut credentials = given("repository", "ssh://deploy@other.example/a");
-    credentials.add(&secret("repository", &fields)).unwrap();
-    let repository = stage.repositories(credentials).open(&stage.url(), Path::new("/")).unwrap();
-    repository.look().unwrap();
-    let files = read(&repository, &repository.resolve("main").unwrap()).unwrap();
-    assert_eq!(files[0].content, CONTENT.as_bytes());
+    let files = |host: &str| {
+        let url = stage.url().replace("example.com", host);
+        let fields = [("url", url.as_str()), ("sshPrivateKey", KEY), ("enableLfs", "true")];
+        // The hosts that are known, and the Secret in the place of another.
+        let mut credentials = given("repository", "ssh://deploy@other.example/a");
+        credentials.add(&secret("repository", &fields)).unwrap();
+        let repository = stage.repositories(credentials).open(&url, Path::new("/")).unwrap();
+        repository.look().unwrap();
+        read(&repository, &repository.resolve("main").unwrap())
+    };
+    assert_eq!(files("127.0.0.1").unwrap()[0].content, CONTENT.as_bytes());
     let asked = asked(&server);
     let shown = Some("RemoteAuth hunter2".to_owned());
     let [(batch, first), (_, second)] = asked.as_slice() else { panic!("{asked:?}") };
@@ -186,4 +188,8 @@ fn objects_of_git_lfs() {
         record.contains("git-lfs-authenticate '") && record.contains("/repo'\\''s' download"),
         "{record}"
     );
+    // Another machine does not have us ask what is on this one.
+    let error = files("example.com").unwrap_err().to_string();
+    assert!(error.contains("app/a.yaml") && error.contains("this machine"), "{error}");
+    assert_eq!(server.requests().len(), 0);
 }
