@@ -17,6 +17,7 @@ mod bad_input;
 mod bench;
 mod clock;
 mod compared;
+mod confirmed;
 mod damage;
 mod delete;
 mod depends;

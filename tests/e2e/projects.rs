@@ -192,19 +192,23 @@ fn what_may_hide_the_project_default_permits_nothing() {
     Fleet::end(serving);
 }
 
-/// One that is misspelt restricts nothing, and so does one of Argo CD that means nothing here: the first is told.
+/// One that is misspelt restricts nothing, and so does one of Argo CD that means nothing here. Both are told.
 #[test]
 fn a_rule_that_is_misspelt_is_told() {
     let fleet = of_shop("frontend");
     project(
         &fleet,
-        "  namespaceResourceBlackList: [{group: '', kind: Service}]\n  orphanedResources: {warn: true}\n",
+        "  namespaceResourceBlackList: [{group: '', kind: Service}]\n  orphanedResources: {warn: true}\n  roles: [{name: a}]\n",
     );
     let serving = fleet.serve();
     let said = fleet.condition("frontend", "UnknownFieldWarning");
     assert!(said.contains("project 'shop'") && said.contains("spec.namespaceResourceBlackList"), "{said}");
-    assert!(!said.contains("orphanedResources"), "{said}");
-    project(&fleet, "");
+    let unsupported = "these fields of project 'shop' have no effect: spec.orphanedResources, spec.roles";
+    assert!(said.contains(unsupported), "{said}");
+    let restrict = said.split(';').find(|part| part.contains("restrict nothing")).unwrap();
+    assert!(!restrict.contains("orphanedResources"), "{said}");
+    // It is not worth a word where somebody has switched it off.
+    project(&fleet, "  orphanedResources: {warn: false}\n  roles: []\n");
     let is_quiet = |app: &Value| !app["status"]["conditions"].to_string().contains("UnknownFieldWarning");
     fleet.until("frontend", is_quiet);
     Fleet::end(serving);

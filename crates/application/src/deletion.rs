@@ -20,6 +20,7 @@ use tidegate_model::{
 };
 
 use crate::comparison::set_health;
+use crate::confirmation::approved_at;
 use crate::hook_finalizers::is_hook_finalizer;
 use crate::operation::{
     self, APPROVED_REMARK, ASKED_REMARK, BETWEEN, DELETION_REMARK, Refused, described, retry,
@@ -248,7 +249,7 @@ pub(crate) fn asked(initiated_by: &str) -> Option<(&str, Option<&str>)> {
 /// writing one since it was begun, whatever their clock says.
 pub fn is_approved(application: &Application, operation: &OperationRequest) -> bool {
     let Some(approved) = application.annotation(DELETION_APPROVED) else { return false };
-    let Ok(at) = approved.parse::<Timestamp>() else { return false };
+    let Some(at) = approved_at(application) else { return false };
     let Some(asked) = application.metadata.deletion_timestamp else { return false };
     let is_begun = is_of_this(application, operation);
     let is_new = operation.remark(APPROVED_REMARK).is_some_and(|before| before != approved);

@@ -6,6 +6,7 @@
 //! | [`refresh`] | must it be compared again, and with which revision? |
 //! | [`comparison`] | in sync? how well does it do? what does its status say? |
 //! | [`conditions`] | what is wrong with it, and since when? |
+//! | [`confirmation`] | has an annotation confirmed what its operation prunes or deletes? |
 //! | [`accounts`] | as whom is it written to its destination? |
 //! | [`approval`] | must somebody approve the plan of a sync, and who may? |
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
@@ -30,6 +31,7 @@ pub mod approval;
 pub mod automation;
 pub mod comparison;
 pub mod conditions;
+pub mod confirmation;
 pub mod credentials;
 pub mod deletion;
 pub mod dependencies;

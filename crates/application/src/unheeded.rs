@@ -4,6 +4,7 @@ use tidegate_model::annotations::{self, TIDEGATE_PREFIX};
 use tidegate_model::argo::Application;
 
 use crate::approval::{APPROVAL, APPROVERS};
+use crate::confirmation;
 use crate::dependencies::DEPENDS_ON;
 use crate::superseding::ON_NEW_REVISION;
 
@@ -42,7 +43,8 @@ const OWN: [&str; 4] = [
 
 /// What the annotations of an application say that has no effect, and why, a sentence for each.
 pub fn unheeded(application: &Application) -> Vec<String> {
-    unknown(application).into_iter().chain(no_names(application)).collect()
+    let wrong = [unknown(application), no_names(application), confirmation::problem(application)];
+    wrong.into_iter().flatten().collect()
 }
 
 /// Annotations of ours that no application has.
@@ -146,6 +148,14 @@ mod tests {
             }
         }
         assert!(found.len() >= 5, "{found:?}");
+    }
+
+    #[test]
+    fn a_confirmation_that_is_no_time_is_told() {
+        const APPROVED: &str = annotations::DELETION_APPROVED;
+        assert_eq!(with(&[(APPROVED, "2026-11-21T09:30:00Z")]), Vec::<String>::new());
+        let said = with(&[(APPROVED, "yes")]);
+        assert!(said.len() == 1 && said[0].contains("confirms nothing: \"yes\" is not"), "{said:?}");
     }
 
     #[test]

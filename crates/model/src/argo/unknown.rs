@@ -1,5 +1,7 @@
 //! Which fields of a resource are not known here.
 
+use serde_json::Value;
+
 use super::{
     AppProject, AppProjectSpec, Application, ApplicationDestination, ApplicationSource, ApplicationSpec,
     Automated, ClusterResource, DestinationServiceAccount, DirectorySource, HelmFileParameter, HelmParameter,
@@ -22,14 +24,31 @@ impl AppProject {
     pub fn unknown_fields(&self) -> Vec<String> {
         let mut found = Found::default();
         found.inside("spec", &self.spec);
-        let is_known = |path: &String| KNOWN_OF_PROJECTS.contains(&path.as_str());
+        let is_known =
+            |path: &str| path.strip_prefix("spec.").is_some_and(|field| UNSUPPORTED.contains(&field));
         found.fields.retain(|path| !is_known(path));
         found.fields
     }
+
+    /// The fields of its specification that Argo CD has, that say something there, and that have no effect here, as paths.
+    pub fn unsupported_fields(&self) -> Vec<String> {
+        let says = |field: &&&str| self.spec.rest.get(**field).is_some_and(says_something);
+        UNSUPPORTED.iter().filter(says).map(|field| format!("spec.{field}")).collect()
+    }
 }
 
-/// Fields of projects that Argo CD has, and that have no effect here.
-const KNOWN_OF_PROJECTS: [&str; 2] = ["spec.orphanedResources", "spec.roles"];
+/// Fields of projects that Argo CD has, and that have no effect here: what it warns of, and rights on its own API server.
+const UNSUPPORTED: [&str; 2] = ["orphanedResources", "roles"];
+
+/// Whether such a field has an effect in Argo CD: it names somebody, or wants a warning, as it does unless it says otherwise.
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => fields.get("warn") != Some(&Value::Bool(false)),
+        _ => true,
+    }
+}
 
 /// A part of a resource that keeps the fields it does not know.
 pub(super) trait Unknown {

@@ -105,6 +105,7 @@ fn projects_are_read_too() {
     assert_eq!(project.spec.rest.keys().collect::<Vec<_>>(), ["orphanedResources", "roles"]);
     assert_eq!(project.spec.sync_windows[0].rest.len(), 0);
     assert_eq!(project.unknown_fields(), Vec::<String>::new());
+    assert_eq!(project.unsupported_fields(), ["spec.orphanedResources", "spec.roles"]);
     // A restriction that is misspelt is none.
     let mut misspelt = written;
     misspelt["spec"]["namespaceResourceBlackList"] = json!([{"group": "", "kind": "Secret"}]);
@@ -114,6 +115,29 @@ fn projects_are_read_too() {
     let unknown =
         ["spec.namespaceResourceBlackList", "spec.destinations[0].namespaces", "spec.syncWindows[0].manual"];
     assert_eq!(misspelt.unknown_fields(), unknown);
+}
+
+#[test]
+fn what_a_project_asks_for_in_vain_is_named() {
+    for (spec, expected) in [
+        (json!({}), &[][..]),
+        (json!({"orphanedResources": null, "roles": null}), &[]),
+        (json!({"orphanedResources": {"warn": false}, "roles": []}), &[]),
+        (json!({"orphanedResources": {"warn": false, "ignore": [{"kind": "ConfigMap"}]}}), &[]),
+        (json!({"orphanedResources": {}}), &["spec.orphanedResources"]),
+        (json!({"orphanedResources": {"warn": null}}), &["spec.orphanedResources"]),
+        (json!({"orphanedResources": {"warn": true}}), &["spec.orphanedResources"]),
+        (json!({"orphanedResources": {"ignore": []}}), &["spec.orphanedResources"]),
+        (json!({"orphanedResources": true}), &["spec.orphanedResources"]),
+        (json!({"roles": [{"name": "reader"}]}), &["spec.roles"]),
+    ] {
+        let written = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "shop"}, "spec": spec,
+        });
+        let project: AppProject = serde_json::from_value(written).unwrap();
+        assert_eq!(project.unsupported_fields(), expected, "{spec}");
+        assert_eq!(project.unknown_fields(), Vec::<String>::new(), "{spec}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod approving;
 mod comparing;
+mod confirming;
 mod deleting;
 mod keeping;
 mod operation;
@@ -114,8 +115,8 @@ pub(crate) struct AppState {
     superseding: Superseding,
     /// What its operation waits for, where that needs an approval.
     approving: Approving,
-    /// The operation whose deletions were approved.
-    confirmed: Option<OperationId>,
+    /// The operation whose deletions were confirmed by an annotation, and how often it had been tried again by then.
+    confirmed: Option<(OperationId, i64)>,
     /// The deletion that goes on although nobody wants it any more, because it was begun.
     taken_back: Option<OperationId>,
     stirred: Option<Stirred>,
@@ -362,6 +363,7 @@ impl AppState {
         self.describe(now);
         self.tell_overwritten(myself, now);
         self.delete(myself, now).await;
+        self.confirm().await;
         self.place_runs(myself, now);
         if !self.application.is_deleting() {
             self.compare(myself, now);

@@ -174,7 +174,7 @@ impl Projects {
         }
     }
 
-    /// What the project of an application says that means nothing here, and may have been meant as a rule.
+    /// What the project of an application says that means nothing here, and may have been meant to.
     pub fn unknown_fields(&self, application: &Application) -> Vec<String> {
         let name = name_of(application);
         let Ok((project, _)) = self.find(name) else { return Vec::new() };
@@ -185,6 +185,9 @@ impl Projects {
                 unknown.join(", ")
             )
         });
+        let unsupported = project.unsupported_fields();
+        let unsupported = (!unsupported.is_empty())
+            .then(|| format!("these fields of project '{name}' have no effect: {}", unsupported.join(", ")));
         let is_ignored =
             self.accounts == Accounts::Ignored && !project.spec.destination_service_accounts.is_empty();
         let ignored = is_ignored.then(|| {
@@ -193,7 +196,7 @@ impl Projects {
                  set application.sync.impersonation.enabled in the ConfigMap argocd-cm"
             )
         });
-        unknown.into_iter().chain(ignored).collect()
+        unknown.into_iter().chain(unsupported).chain(ignored).collect()
     }
 
     /// What an operation of an application is begun for, at a place; or why its project does not permit that.

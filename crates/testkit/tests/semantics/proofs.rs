@@ -66,6 +66,8 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("`Prune=confirm`", &[
         "crates/planner/tests/planner/pruning.rs::prune_decisions",
         "crates/lifecycle/tests/lifecycle/traces.rs::i_a_prune_waits_for_confirmation",
+        "crates/application/src/confirmation.rs::a_sync_is_confirmed_by_what_is_dated_from_its_beginning_on",
+        "tests/e2e/confirmed.rs::a_prune_that_waits_is_confirmed_by_an_annotation_also_while_the_service_is_killed",
         "golden prune-confirm",
     ]),
     ("an untracked object with a hook's name", &[

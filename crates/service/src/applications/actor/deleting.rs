@@ -4,7 +4,6 @@ use ractor::ActorRef;
 use tidegate_application::deletion::{self, Asker, Next, is_own_finalizer};
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::refresh::{self, Level, REFRESH_ANNOTATION};
-use tidegate_executor::EngineError;
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Cascade, Timestamp};
 
@@ -68,7 +67,6 @@ impl AppState {
             Next::Wait(until) => self.set_alarm(myself, until),
             Next::Release => self.release(myself, now).await,
         }
-        self.confirm().await;
     }
 
     /// A deletion that has waited until its finalizers said something else is not begun as it was meant first.
@@ -116,24 +114,6 @@ impl AppState {
                 tracing::error!(application = %self.key, %error, "an application that is deleted cannot be let go");
                 self.set_alarm(myself, now + AGAIN_AFTER);
             }
-        }
-    }
-
-    /// A person has approved what its deletion waits for, since that began.
-    async fn confirm(&mut self) {
-        let Some(asked) = &self.application.operation else { return };
-        let is_deletion = operation::cascade(asked).is_some();
-        let Some(id) = operation::id(asked).filter(|id| is_deletion && self.carried == Some(*id)) else {
-            return;
-        };
-        if !deletion::is_approved(&self.application, asked) || self.confirmed == Some(id) {
-            return;
-        }
-        match self.shared.engine.confirm_prune(id, "annotation").await {
-            Ok(()) => self.confirmed = Some(id),
-            // It is not that far yet, or has nothing that asks.
-            Err(EngineError::Refused { .. } | EngineError::NotRunning { .. }) => {}
-            Err(error) => tracing::warn!(application = %self.key, %error, "an approval cannot be passed on"),
         }
     }
 }

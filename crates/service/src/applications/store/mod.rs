@@ -191,6 +191,12 @@ pub trait ApplicationStore: Send + Sync + 'static {
         None
     }
 
+    /// Who has written the annotation that confirms deletions of an application, as far as what is watched says that:
+    /// `kubectl-annotate`.
+    fn writer_of_approval(&self, _: &AppKey) -> Option<String> {
+        None
+    }
+
     /// Returns when nothing is being written any more, also for those who have given up waiting for it.
     async fn rest(&self) {}
 

@@ -190,6 +190,10 @@ impl ApplicationStore for KubernetesStore {
         writer_of_phase(&found.ok()??)
     }
 
+    fn writer_of_approval(&self, key: &AppKey) -> Option<String> {
+        lock(&self.all).approver(key).map(str::to_owned)
+    }
+
     /// Beside an Argo CD it is for that, which knows all that name the project.
     async fn release_project(&self, project: &AppProject) -> Result<(), ServiceError> {
         if self.site.reach.only_labelled {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
 use serde_json::{Map, Value};
-use tidegate_model::annotations::{DELETION_REQUESTED_BY, SERVICE_MANAGER};
+use tidegate_model::annotations::{DELETION_APPROVED, DELETION_REQUESTED_BY, SERVICE_MANAGER};
 use tidegate_model::{Object, managed_fields};
 
 use super::{MANAGED_LABEL, Reach};
@@ -86,6 +86,8 @@ pub(super) struct Seen {
     told_version: String,
     /// As it was when it could be read last, if it is another now.
     good: Option<Object>,
+    /// Who has written the annotation that confirms deletions, as it was watched last.
+    approver: Option<String>,
     /// The refresh that is asked for, as its actor was told.
     refresh: Option<String>,
     /// The operation, as its actor was told or has written it.
@@ -157,10 +159,12 @@ impl<K: Served> All<K> {
         if self.reach.only_labelled && object.label(MANAGED_LABEL) != Some("true") {
             return self.gone(key);
         }
+        let approver = approver(&object);
         object.metadata_mut().remove("managedFields");
         let mut events = Vec::new();
         if let Some(seen) = self.seen.get_mut(&key) {
             if seen.object.uid() == object.uid() {
+                seen.approver = approver;
                 seen.look_for_others(&object);
                 let changed = seen.changed::<K>(object);
                 let overwritten = seen.overwritten.take().and_then(|what| K::overwritten(key, what));
@@ -173,7 +177,7 @@ impl<K: Served> All<K> {
             Ok(event) => {
                 events.extend(self.is_read(&key));
                 events.push(event);
-                self.seen.insert(key, Seen::new::<K>(object));
+                self.seen.insert(key, Seen { approver, ..Seen::new::<K>(object) });
             }
             Err(problem) => {
                 if self.unread.insert(key, problem.clone()) != Some(problem) {
@@ -247,6 +251,11 @@ impl<K: Served> All<K> {
         }
     }
 
+    /// Who has confirmed by an annotation what is deleted of it, as far as the cluster says that.
+    pub fn approver(&self, key: &AppKey) -> Option<&str> {
+        self.seen.get(key)?.approver.as_deref()
+    }
+
     /// As it was last read or written.
     pub fn object(&self, key: &AppKey) -> Option<&Object> {
         self.seen.get(key).map(|seen| &seen.object)
@@ -276,6 +285,7 @@ impl Seen {
             told: others::<K>(&object),
             told_version: object.resource_version().to_owned(),
             good: None,
+            approver: None,
             refresh: refresh::<K>(&object),
             operation: operation(&object),
             writing: None,
@@ -381,10 +391,22 @@ fn ended(object: &Object) -> Option<Value> {
 
 /// Who has written the phase of an operation last, as the server names managers; nobody where we have.
 pub(super) fn writer_of_phase(object: &Object) -> Option<String> {
+    writer_of(object, &["f:status", "f:operationState", "f:phase"])
+}
+
+/// The same of the annotation that confirms deletions.
+fn approver(object: &Object) -> Option<String> {
+    object.annotation(DELETION_APPROVED)?;
+    writer_of(object, &["f:metadata", "f:annotations", &format!("f:{DELETION_APPROVED}")])
+}
+
+/// Who has written a field last, by its path in `managedFields`; nobody where we have.
+fn writer_of(object: &Object, path: &[&str]) -> Option<String> {
     let entries = object.pointer("/metadata/managedFields")?.as_array()?.iter().filter(|entry| {
         let fields = managed_fields(entry).unwrap_or_default();
-        let state = fields.get("f:status").and_then(|status| status.get("f:operationState"));
-        state.is_some_and(|state| state.get("f:phase").is_some())
+        let (first, rest) = path.split_first().unwrap_or((&"", &[]));
+        let found = rest.iter().try_fold(fields.get(*first), |part, name| Some(part?.get(*name)));
+        found.flatten().is_some()
     });
     let newest = entries.max_by_key(|entry| entry.get("time").and_then(Value::as_str))?;
     newest.get("manager").and_then(Value::as_str).filter(|one| *one != SERVICE_MANAGER).map(str::to_owned)

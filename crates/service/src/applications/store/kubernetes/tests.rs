@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 use tidegate_application::operation as requests;
 use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_cluster::{ApplyRequest, DeleteRequest, WriteMode};
+use tidegate_model::annotations::DELETION_APPROVED;
 use tidegate_model::argo::{OperationRequest, SyncStatusCode};
 use tidegate_model::{Object, OperationId, Timestamp};
 
@@ -169,6 +170,32 @@ async fn what_others_write_over_what_is_known_is_told() {
     })
     .await;
     assert_eq!(ended, (Some(Ended { operation: Some(id) }), Some("tidegate".to_owned())));
+}
+
+/// Nobody is asked for that: the watch has it.
+#[tokio::test(start_paused = true)]
+async fn who_confirms_by_the_annotation_is_known_as_far_as_the_cluster_says_it() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), web("argocd")).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let key = AppKey::of(&applied(&mut events).await.application);
+    assert_eq!(told(&mut events).await, "settled");
+    assert_eq!(store.writer_of_approval(&key), None);
+    let mut write = async |said: Option<&str>| {
+        let mut object = live(cluster.as_ref()).await;
+        match said {
+            Some(said) => object.set_annotation(DELETION_APPROVED, said),
+            None => drop(object.remove_annotation(DELETION_APPROVED)),
+        }
+        let request = ApplyRequest::new(object, WriteMode::Replace { recreate: false });
+        cluster.apply(request).await.unwrap();
+        let told = applied(&mut events).await.application;
+        assert_eq!(told.annotation(DELETION_APPROVED), said);
+        store.writer_of_approval(&key)
+    };
+    assert_eq!(write(Some("2026-11-21T09:30:00Z")).await.as_deref(), Some("tidegate"));
+    assert_eq!(write(None).await, None);
+    assert_eq!(write(Some("2026-11-21T09:30:01Z")).await.as_deref(), Some("tidegate"));
 }
 
 #[tokio::test(start_paused = true)]
