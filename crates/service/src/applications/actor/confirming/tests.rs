@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_application::unheeded::UNHEEDED;
-use tidegate_cluster::Verb;
+use tidegate_cluster::sim::Verb;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::Fact;
 use tidegate_model::annotations::{DELETION_APPROVED, SYNC_OPTIONS};
-use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
+use tidegate_model::argo::{Application, OperationRequest, Retry, RetryBackoff, SyncOperation};
 use tidegate_model::{OperationPhase, Timestamp};
 
 use crate::applications::testing::{Served, application, manifests};
@@ -34,15 +34,22 @@ fn ended(app: &Application, times: usize) -> Option<()> {
     is_over.then_some(())
 }
 
-/// It has been synced, and is synced once more without the object, with a migration that takes so long.
-async fn without_it(migrates: &str) -> Served {
+/// Somebody asks for a sync that prunes, and is tried again after a second.
+async fn prune(served: &Served) {
+    let sync = SyncOperation { prune: true, ..SyncOperation::default() };
+    let backoff = RetryBackoff { duration: "1s".to_owned(), ..RetryBackoff::default() };
+    let retry = Retry { limit: 3, backoff: Some(backoff), ..Retry::default() };
+    let asked = OperationRequest { sync: Some(sync), retry: Some(retry), ..OperationRequest::default() };
+    served.serving().sync("web", asked).await.unwrap();
+}
+
+/// It has been synced, and is synced once more without the object, with a migration that takes so long, and more.
+async fn without_it(migrates: &str, more: &str) -> Served {
     let served = Served::new(&[("web", &guarded())]).await;
     served.sync("web").await;
     served.until("web", |now, _| ended(now, 1)).await;
-    served.commit("web", &manifests("web", "2", migrates));
-    let sync = SyncOperation { prune: true, ..SyncOperation::default() };
-    let asked = OperationRequest { sync: Some(sync), ..OperationRequest::default() };
-    served.serving().sync("web", asked).await.unwrap();
+    served.commit("web", &(manifests("web", "2", migrates) + more));
+    prune(&served).await;
     served
 }
 
@@ -80,7 +87,7 @@ fn now() -> Timestamp {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prune_goes_on_when_the_annotation_says_a_time_since_its_beginning_and_not_before() {
-    let mut served = without_it("1ms").await;
+    let mut served = without_it("1ms", "").await;
     held(&served).await;
     // What is older, or no time, confirms nothing. What is shown comes after what is passed on.
     let old = (now() - Duration::from_secs(3600)).to_string();
@@ -108,9 +115,7 @@ async fn a_prune_goes_on_when_the_annotation_says_a_time_since_its_beginning_and
     served.until("web", |now, _| ended(now, 3)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     served.commit("web", &manifests("web", "3", "1ms"));
-    let sync = SyncOperation { prune: true, ..SyncOperation::default() };
-    let asked = OperationRequest { sync: Some(sync), ..OperationRequest::default() };
-    served.serving().sync("web", asked).await.unwrap();
+    prune(&served).await;
     held(&served).await;
     assert_eq!(confirmed(&served).await, (vec![], 1));
     served.end().await;
@@ -119,7 +124,7 @@ async fn a_prune_goes_on_when_the_annotation_says_a_time_since_its_beginning_and
 /// Somebody knows that it will ask.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_confirmed_before_it_is_asked_for_does_not_wait() {
-    let mut served = without_it("1500ms").await;
+    let mut served = without_it("1500ms", "").await;
     let began = |now: &Application| {
         let state = now.status.operation_state.as_ref().filter(|state| state.message.contains("hook"))?;
         Some(state.started_at.to_string())
@@ -134,7 +139,7 @@ async fn what_is_confirmed_before_it_is_asked_for_does_not_wait() {
 /// What is written while nobody serves is found at the start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_confirmed_while_nobody_serves_counts_at_the_next_start() {
-    let mut served = without_it("1ms").await;
+    let mut served = without_it("1ms", "").await;
     held(&served).await;
     served.end().await;
     let said = now().to_string();
@@ -144,5 +149,28 @@ async fn what_is_confirmed_while_nobody_serves_counts_at_the_next_start() {
     served.restart().await;
     served.until("web", |now, _| ended(now, 2)).await;
     assert_eq!(confirmed(&served).await, (by_annotation(&said), 1));
+    served.end().await;
+}
+
+/// An attempt that fails before it has written anything is followed by one with a plan of its own, which asks again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_confirmed_holds_in_an_attempt_that_plans_anew() {
+    let elsewhere =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "late"}});
+    let mut served = without_it("1ms", &format!("---\n{elsewhere}\n")).await;
+    let failed = |now: &Application| {
+        let state = now.status.operation_state.as_ref().filter(|state| state.message.contains("Retrying"))?;
+        Some(state.started_at.to_string())
+    };
+    let said = served.until("web", |now, _| failed(now)).await;
+    served.write(&annotated(&said));
+    let is_seen = |now: &Application| (now.annotation(DELETION_APPROVED) == Some(&said)).then_some(());
+    served.until("web", |now, _| is_seen(now)).await;
+    assert_eq!(confirmed(&served).await, (by_annotation(&said), 0));
+    served.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "late"}})).await;
+    served.until("web", |now, _| ended(now, 2)).await;
+    let (by, deleted) = confirmed(&served).await;
+    assert!(by.len() >= 2 && by.iter().all(|one| by_annotation(&said).contains(one)), "{by:?}");
+    assert_eq!(deleted, 1);
     served.end().await;
 }
