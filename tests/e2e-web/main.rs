@@ -52,6 +52,9 @@ macro_rules! tests {
 /// How many browsers run at once, unless `--test-threads` says otherwise.
 const AT_ONCE: usize = 3;
 const REQUIRED: &str = "TIDEGATE_REQUIRE_BROWSER";
+const AXE_REQUIRED: &str = "TIDEGATE_REQUIRE_AXE";
+/// What needs axe-core.
+const BY_AXE: &str = "everybody::axe_finds_nothing_serious";
 /// What only the long form of the suites does, and whoever asks for tests by their names: cases beside those of the short form, on
 /// the same views.
 const LONG: [&str; 21] = [
@@ -82,7 +85,9 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
     let missing = browser::missing();
-    let is_required = std::env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
+    let is_said = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+    let is_required = is_said(REQUIRED);
+    let is_without_axe = !is_said(AXE_REQUIRED) && everybody::axe().is_none();
     if let Some(missing) = &missing {
         eprintln!("SKIPPED: the tests in a browser. {missing}");
     }
@@ -92,6 +97,7 @@ fn main() -> ExitCode {
         let is_absent = missing.is_some();
         let left_out = match () {
             () if is_absent && !is_required => " (no browser)",
+            () if is_without_axe && name == BY_AXE => " (no axe-core)",
             () if !is_whole && LONG.contains(&name) => " (TIDEGATE_LONG_TESTS=1 runs it)",
             () => "",
         };
