@@ -185,7 +185,7 @@ async fn who_confirms_by_the_annotation_is_known_as_far_as_the_cluster_says_it()
         let mut object = live(cluster.as_ref()).await;
         match said {
             Some(said) => object.set_annotation(DELETION_APPROVED, said),
-            None => drop(object.remove_annotation(DELETION_APPROVED)),
+            None => object.remove_annotation(DELETION_APPROVED),
         }
         let request = ApplyRequest::new(object, WriteMode::Replace { recreate: false });
         cluster.apply(request).await.unwrap();
