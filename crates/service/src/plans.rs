@@ -102,10 +102,9 @@ impl KeptLine {
         }
     }
 
-    /// Whether an operation waits for its approval, or somebody has approved it who means it to be carried out.
-    fn is_awaited(&self) -> bool {
-        let is_wanted = self.is_by_itself || !self.approvals.is_empty();
-        is_wanted && self.operation.is_none() && !self.is_withdrawn
+    /// Whether it may still be carried out.
+    fn is_open(&self) -> bool {
+        self.operation.is_none() && !self.is_withdrawn
     }
 
     /// `2 to create, 1 to prune`.
@@ -315,12 +314,16 @@ impl Plans {
         let now = SystemClock.now();
         let all = self.list()?;
         let mut kept = BTreeSet::new();
-        let mut of_application = 0_usize;
+        let (mut of_application, mut has_newest) = (0_usize, false);
         for line in all {
             let is_old = now.since(line.made_at) > KEPT_FOR;
-            let is_ours = line.application == application && !line.is_awaited();
-            of_application = of_application.saturating_add(usize::from(is_ours));
-            if is_old || (is_ours && of_application > EACH_MAX) {
+            let is_ours = line.application == application;
+            // Of those that were made for operations, the newest has taken the place of the others.
+            let is_newest = is_ours && line.is_by_itself && !std::mem::replace(&mut has_newest, true);
+            let is_awaited = line.is_open() && (is_newest || !line.approvals.is_empty());
+            let is_counted = is_ours && !is_awaited;
+            of_application = of_application.saturating_add(usize::from(is_counted));
+            if is_old || (is_counted && of_application > EACH_MAX) {
                 let path = self.path(line.hash);
                 self.disk.remove(&path).map_err(|source| io_error("remove", &path, source))?;
             } else {

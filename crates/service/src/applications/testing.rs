@@ -142,7 +142,7 @@ pub struct Served {
 }
 
 /// Nobody is told anything.
-struct Quiet;
+pub struct Quiet;
 
 impl Notices for Quiet {
     fn warn(&self, _: &str) {}

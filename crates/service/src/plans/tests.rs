@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::thread;
 
 use serde_json::json;
@@ -7,18 +8,14 @@ use tidegate_model::{Destination, SyncRequest};
 use tidegate_planner::manifests::{Limits, parse_each};
 
 use super::*;
-
-struct Quiet;
-
-impl Notices for Quiet {
-    fn warn(&self, _: &str) {}
-    fn note(&self, _: &str) {}
-}
+use crate::applications::testing::Quiet;
 
 struct Bench {
     _folder: tempfile::TempDir,
     state: StateDir,
     sim: SimCluster,
+    /// When the next plan is made: each has its own moment.
+    moment: Cell<Timestamp>,
 }
 
 impl Bench {
@@ -27,7 +24,9 @@ impl Bench {
         let state = StateDir::resolve(Some(&folder.path().join("state"))).unwrap();
         drop(now(Plans::open(&state, &Quiet)).unwrap());
         let clock = Clock::wall(|| SystemClock.now());
-        Self { _folder: folder, state, sim: SimCluster::in_memory(SimConfig::default(), clock) }
+        let sim = SimCluster::in_memory(SimConfig::default(), clock);
+        let moment = Cell::new(SystemClock.now() - Duration::from_secs(3600));
+        Self { _folder: folder, state, sim, moment }
     }
 
     fn plans(&self) -> Plans {
@@ -42,7 +41,9 @@ impl Bench {
         let (targets, _) = parse_each("all.yaml", map.to_string().as_bytes(), &Limits::default());
         let request = SyncRequest::new(application, "home", Destination::Simulated);
         let targets = Targets { targets, ..Targets::default() };
-        now(KeptPlan::make(&self.sim, request, targets, SystemClock.now(), None)).unwrap().0
+        let made_at = self.moment.get() + Duration::from_secs(1);
+        self.moment.set(made_at);
+        now(KeptPlan::make(&self.sim, request, targets, made_at, None)).unwrap().0
     }
 }
 
@@ -98,6 +99,7 @@ fn approvals_that_are_given_at_once_are_all_kept() {
 fn what_is_awaited_is_not_too_much() {
     let bench = Bench::new();
     let plans = bench.plans();
+    let replaced = plans.keep_by_itself(&bench.plan("web", 2000)).unwrap();
     let waiting = plans.keep_by_itself(&bench.plan("web", 0)).unwrap();
     let approved = plans.keep(&bench.plan("web", 1)).unwrap();
     let approval = PlanApproval { by: "ben".to_owned(), reason: String::new(), at: SystemClock.now() };
@@ -109,7 +111,9 @@ fn what_is_awaited_is_not_too_much() {
     for line in [&waiting, &approved] {
         assert!(plans.get(&find(line).unwrap()).is_ok());
     }
-    assert!(matches!(find(&plain), Err(ServiceError::UnknownPlan { .. })), "the oldest of the others goes");
+    for line in [&plain, &replaced] {
+        assert!(matches!(find(line), Err(ServiceError::UnknownPlan { .. })), "the oldest of the others go");
+    }
     // Nobody waits for it any more.
     plans.withdraw(waiting.hash).unwrap();
     plans.keep(&bench.plan("web", 1000)).unwrap();
