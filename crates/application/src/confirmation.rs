@@ -26,7 +26,7 @@ pub fn confirmed(application: &Application, operation: &OperationRequest) -> Opt
 /// What is wrong with the annotation, so that it confirms nothing.
 pub(crate) fn problem(application: &Application) -> Option<String> {
     let said = application.annotation(DELETION_APPROVED)?;
-    said.parse::<Timestamp>().is_err().then(|| {
+    approved_at(application).is_none().then(|| {
         let said: String = said.chars().take(REPEATED_MAX).collect();
         format!(
             "the annotation {DELETION_APPROVED} confirms nothing: {said:?} is not an RFC 3339 time such as 2026-11-21T09:30:00Z"

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_service::applications::{ClusterStanding, Serving};
+use tidegate_service::applications::ClusterStanding;
 
 use super::names::{CLUSTER_CONNECTED, CLUSTER_EVENTS, CLUSTER_INFO, CLUSTER_KINDS, CLUSTER_OBJECTS, Metric};
 use super::text::Text;
@@ -14,9 +14,12 @@ type Count = (Metric, fn(&ClusterStanding) -> u64);
 pub(super) struct Servers(BTreeMap<String, String>);
 
 impl Servers {
-    pub fn of(serving: &Serving) -> Self {
-        let named = |one: ClusterStanding| one.names.into_iter().map(move |name| (name, one.server.clone()));
-        Self(serving.clusters().into_iter().flat_map(named).collect())
+    pub fn of(clusters: &[ClusterStanding]) -> Self {
+        let named = |one: &ClusterStanding| {
+            let server = one.server.clone();
+            one.names.clone().into_iter().map(move |name| (name, server.clone()))
+        };
+        Self(clusters.iter().flat_map(named).collect())
     }
 
     /// The address of what an application says; that itself where no cluster has the name.
@@ -26,10 +29,9 @@ impl Servers {
 }
 
 /// How each stands.
-pub(super) fn of_clusters(text: &mut Text, serving: &Serving) {
-    let all = serving.clusters();
+pub(super) fn of_clusters(text: &mut Text, all: &[ClusterStanding]) {
     let mut info = text.metric(CLUSTER_INFO);
-    for one in &all {
+    for one in all {
         for name in &one.names {
             info.count(&[("server", &one.server), ("name", name)], 1);
         }
@@ -42,7 +44,7 @@ pub(super) fn of_clusters(text: &mut Text, serving: &Serving) {
     ];
     for (metric, count) in counts {
         let mut samples = text.metric(metric);
-        for one in &all {
+        for one in all {
             samples.count(&[("server", &one.server)], count(one));
         }
     }

@@ -27,8 +27,9 @@ pub(crate) fn page(
 ) -> String {
     let mut text = Text::default();
     if let Some(serving) = serving {
-        of_applications(&mut text, metrics, serving);
-        of_clusters(&mut text, serving);
+        let clusters = serving.clusters();
+        of_applications(&mut text, metrics, serving, &Servers::of(&clusters));
+        of_clusters(&mut text, &clusters);
         of_repositories(&mut text, serving);
     }
     if let Some(sets) = sets {
@@ -48,8 +49,8 @@ pub(crate) fn page(
     text.finish()
 }
 
-fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving) {
-    let (all, servers) = (serving.all(), Servers::of(serving));
+fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving, servers: &Servers) {
+    let all = serving.all();
     let mut info = text.metric(APP_INFO);
     for (key, application) in &all {
         let line = ApplicationLine::from(application.as_ref());
