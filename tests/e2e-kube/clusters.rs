@@ -1,10 +1,10 @@
 //! Clusters that Secrets declare, beside the one that is served.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tidegate_testkit::program::write_script;
 
 use crate::bench::Running;
 use crate::site::Site;
@@ -164,8 +164,8 @@ pub async fn a_program_gives_the_credentials_where_that_is_allowed() {
     let name = site.app("there");
     application(&site, &name, &json!({"name": "staging", "namespace": namespace}));
     site.run(&["example", "commit", "repo"]).expect_code(0);
-    let program = site.write("login", "#!/bin/sh\necho run >> \"$1\"\ncat \"$ANSWER\"\n");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = site.path().join("login");
+    write_script(&program, "echo run >> \"$1\"\ncat \"$ANSWER\"");
     let program = fs::canonicalize(program).unwrap().display().to_string();
     let gives = |text: String| {
         let beside = site.write("answer.new", text);

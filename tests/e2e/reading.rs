@@ -62,11 +62,7 @@ fn close_again(bench: &Bench) {
 fn as_colleague(bench: &Bench, args: &[&str]) -> Ran {
     let program = bench.path().join("program");
     if !program.exists() {
-        // By another process: one that is started by another test must not hold it open to write.
-        let copied =
-            std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_tidegate")).arg(&program).status();
-        assert!(copied.unwrap().success());
-        mode(&program, 0o755);
+        tidegate_testkit::program::copy(Path::new(env!("CARGO_BIN_EXE_tidegate")), &program);
     }
     let usual = bench.command(args);
     let mut command = std::process::Command::new(&program);

@@ -15,6 +15,7 @@ pub mod git;
 pub mod kube;
 pub mod meanwhile;
 pub mod process;
+pub mod program;
 pub mod proxy;
 pub mod recorded;
 pub mod scenario;

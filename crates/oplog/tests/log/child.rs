@@ -5,7 +5,9 @@
 
 use std::env;
 use std::fmt::Display;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
@@ -160,6 +162,18 @@ fn fill_and_free(directory: &Path) {
 /// The command that does `task` in `directory`, to be started by `program` with `arguments` before it.
 pub fn command(task: &str, directory: &Path, program: &[&str]) -> Command {
     command_of(&env::current_exe().unwrap(), task, directory, program)
+}
+
+/// A copy of this program that others may start.
+///
+/// Another process makes it: what is open to write cannot be started (`ETXTBSY`), and a process that another
+/// test starts in this moment would for a while hold it open as well.
+pub fn copy_of_program(folder: &Path) -> PathBuf {
+    let program = folder.join("program");
+    let this = env::current_exe().unwrap();
+    assert!(Command::new("cp").arg(this).arg(&program).status().unwrap().success());
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    program
 }
 
 /// The same, with a copy of this program.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tidegate_oplog::LogError;
 
-use crate::child::{command, command_of, lines};
+use crate::child::{command, command_of, copy_of_program, lines};
 use crate::kit::prelude::*;
 use crate::kit::{self, Append, Disk, Fact, Kept, append, loaded, operation, passed};
 
@@ -77,9 +77,7 @@ fn missing_permission_is_named() {
     fs::create_dir(&closed).unwrap();
     drop(kit::open(&unreadable).unwrap());
     let root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    let program = folder.path().join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let program = copy_of_program(folder.path());
     let open = |path: &Path| {
         let mut open = command_of(&program, "open", path, &[]);
         open.current_dir("/");
@@ -110,9 +108,7 @@ fn nothing_is_set_aside_because_of_a_missing_permission() {
     let blob = log.put_blob(b"manifests").unwrap();
     log.append_all(vec![Append { blobs: vec![blob], ..append(1, 1, passed(1..=1)) }]).unwrap();
     disk.close();
-    let program = disk.folder.path().join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let program = copy_of_program(disk.folder.path());
     fs::set_permissions(disk.folder.path(), Permissions::from_mode(0o755)).unwrap();
     let mut open = command_of(&program, "open", &disk.path(), &[]);
     open.current_dir("/");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_oplog::{LogError, LogKey};
 
-use crate::child::{LARGE_EVERY, OPERATIONS, PADDING, Worker, command_of, fact, lines};
+use crate::child::{LARGE_EVERY, OPERATIONS, PADDING, Worker, command_of, copy_of_program, fact, lines};
 use crate::kit::prelude::*;
 use crate::kit::{Append, Disk, Fact, Kept, Log, append, codecs, loaded, open_line, operation, passed};
 
@@ -143,11 +143,8 @@ fn a_colleague_reads_what_needs_no_key() {
     disk.close();
     let path = disk.path();
     let root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    let program = disk.folder.path().join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    for open in [disk.folder.path(), &program] {
-        fs::set_permissions(open, Permissions::from_mode(0o755)).unwrap();
-    }
+    let program = copy_of_program(disk.folder.path());
+    fs::set_permissions(disk.folder.path(), Permissions::from_mode(0o755)).unwrap();
     let said = || {
         let mut read = command_of(&program, "read", &path, &[]);
         read.current_dir("/");

@@ -1,13 +1,13 @@
 //! Git by SSH, with a program in the place of `ssh` that writes down how it was called and then does what a server would.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tempfile::TempDir;
 use tidegate_model::Object;
 use tidegate_source::{Credentials, Reach, Repositories, commit_folder};
+use tidegate_testkit::program::write_script;
 
 use super::bench::{MAP, SHORT, read, secret, write};
 use super::issued::server::{Server, json as answer};
@@ -32,13 +32,12 @@ impl Stage {
         let program = folder.path().join("ssh");
         let record = folder.path().join("record");
         let script = format!(
-            "#!/bin/sh\nR={}\nprintf '%s\\n' \"$@\" >> $R\nenv >> $R\n\
+            "R={}\nprintf '%s\\n' \"$@\" >> $R\nenv >> $R\n\
              for a; do case $a in */key) stat -c %a $a >> $R; cat $a >> $R;; \
-             UserKnownHostsFile=/*) cat ${{a#*=}} >> $R;; esac; l=$a; done\n{server}\n",
+             UserKnownHostsFile=/*) cat ${{a#*=}} >> $R;; esac; l=$a; done\n{server}",
             record.display()
         );
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        write_script(&program, &script);
         Some(Self { folder, program })
     }
 

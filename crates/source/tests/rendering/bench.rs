@@ -1,7 +1,6 @@
 //! A repository, and what is made of it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use tidegate_model::argo::ApplicationSource;
 use tidegate_source::{
     Located, Making, Purpose, Repositories, Repository, SourceError, Tools, commit_folder,
 };
-use tidegate_testkit::tools;
+use tidegate_testkit::{program::write_script, tools};
 
 pub struct Bench {
     pub folder: TempDir,
@@ -43,8 +42,7 @@ impl Bench {
     /// A program of our own in the place of Helm.
     pub fn script(&mut self, text: &str) {
         let path = self.folder.path().join("helm");
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&path, text);
         self.making.tools.helm = Some(path);
     }
 

@@ -1,9 +1,8 @@
 //! What is read, and whom that is asked of.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
 use tidegate_source::{Limits, Making, Repositories, Tools};
+use tidegate_testkit::program::write_script;
 
 use super::*;
 
@@ -233,8 +232,8 @@ fn what_came_first_gives_way() {
 fn a_kustomization_and_what_it_names() {
     let Some(stage) = Stage::new() else { return };
     let program = stage.bench.folder.path().join("kustomize");
-    std::fs::write(&program, "#!/bin/sh\nread -r a < \"$2/a.yaml\"\nread -r b < \"$2/../base/b.yaml\"\nprintf '%s%s' \"$a\" \"$b\"\n").unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let text = r#"read -r a < "$2/a.yaml"; read -r b < "$2/../base/b.yaml"; printf '%s%s' "$a" "$b""#;
+    write_script(&program, text);
     let (own, base) = ("resources: [a.yaml, ../base]", "resources: [b.yaml]");
     stage.objects.behave(has(&[own, base, CONTENT, "{b: c}"], stage.own()));
     for (file, content) in [
