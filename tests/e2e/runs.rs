@@ -1,4 +1,4 @@
-//! The record of rollouts and ordered deletions: what was decided is what the tests decided, also after a kill, also when the
+//! The record of rollouts and deletions: what was decided is what the tests decided, also after a kill, also when the
 //! ApplicationSet is gone, and without a process at work.
 
 use std::fs;
@@ -325,6 +325,100 @@ fn what_is_older_than_history_has_its_line_and_what_never_was_is_not_there() {
         none.out.is_empty() && none.err.contains("no rollout and no deletion of shoes is recorded"),
         "{}",
         none.err
+    );
+    shops.end();
+}
+
+impl Shops {
+    /// The example without an order of deletion, all of it rolled out.
+    fn without_order() -> Self {
+        let shops = Self::serve("steps: []");
+        shops.until(has_ended);
+        let path = shops.bench.path().join("fleet/shops.yaml");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("    deletionOrder: Reverse\n"));
+        fs::write(&path, text.replace("    deletionOrder: Reverse\n", "")).unwrap();
+        let is_read = || is_without_order(&shops.bench.json(&["appset", "get", "shops", "-o", "json"]));
+        assert!(std::iter::repeat_with(is_read).take(3000).any(|is_read| is_read));
+        shops
+    }
+
+    /// The deletion of the set, once that is in the record as it should be.
+    #[track_caller]
+    fn deletion(&self, is_met: impl Fn(&Value) -> bool) -> Value {
+        let found = || {
+            let line = self.runs().into_iter().find(|one| one["kind"] == "deletion")?;
+            let run = self.shown(line["id"].as_str().unwrap());
+            is_met(&run).then_some(run)
+        };
+        std::iter::repeat_with(found)
+            .take(3000)
+            .flatten()
+            .next()
+            .unwrap_or_else(|| panic!("{:#?}", self.runs()))
+    }
+}
+
+fn is_without_order(set: &Value) -> bool {
+    set["spec"]["strategy"]["deletionOrder"].as_str().unwrap_or_default().is_empty()
+}
+
+fn has_status(run: &Value, status: &str) -> usize {
+    let members = run["deletion"]["members"].as_array().unwrap();
+    members.iter().filter(|one| one["status"] == status).count()
+}
+
+#[test]
+fn a_deletion_all_at_once_is_in_the_record_whoever_dies() {
+    let mut shops = Shops::without_order();
+    let why = "moved to another cluster";
+    shops.run_as("ann", &["delete", "shops", "--yes", "--async", "--reason", why]).expect_code(0);
+    let under_way = shops.deletion(|_| true);
+    assert_eq!((&under_way["by"], &under_way["reason"]), (&json!("ann"), &json!(why)));
+    assert_eq!(under_way["applications"], 12, "all of them from the beginning");
+    let killed = shops.serving.take().unwrap();
+    killed.signal("KILL");
+    killed.finish();
+    // Nobody is at work, and the log is read.
+    let left = shops.deletion(|_| true);
+    assert_eq!((&left["id"], &left["applications"]), (&under_way["id"], &json!(12)));
+    shops.again(&[]);
+    let run = shops.deletion(|run| run["finishedAt"].is_string());
+    assert_eq!((&run["id"], &run["end"], &run["done"]), (&under_way["id"], &json!("Completed"), &json!(12)));
+    assert_eq!((&run["deletion"]["order"], has_status(&run, "Gone")), (&json!("AllAtOnce"), 12), "{run:#}");
+    let steps = json!([{"step": 1, "selects": "all Applications", "members": 12, "maxUpdate": null}]);
+    assert_eq!(run["deletion"]["steps"], steps);
+    assert_eq!(run["message"], "12 Applications are gone");
+    let sets = || shops.bench.json(&["appset", "list", "-o", "json"])["items"] == json!([]);
+    assert!(std::iter::repeat_with(sets).take(3000).any(|is_gone| is_gone));
+    assert_eq!(shops.runs().len(), 2, "one rollout, and one deletion");
+    let text = shops.run(&["show-run", "shops", "--log"]).expect_code(0).out;
+    let begun =
+        format!("begun by ann ({why}): 12 Applications are deleted with their ApplicationSet, all at once");
+    assert!(text.contains(&begun) && text.contains("prod-cart is gone"), "{text}");
+    assert_eq!(shops.get("/api/v1/runs?kind=deletion").1["items"][0]["id"], run["id"]);
+    shops.end();
+    assert_eq!(shops.run(&["show-run", "shops", "--log"]).expect_code(0).out, text);
+}
+
+#[test]
+fn that_applications_outlive_their_set_is_in_the_record() {
+    let mut shops = Shops::without_order();
+    let delete = ["delete", "shops", "--yes", "--orphan", "--timeout", "10m", "--reason", "kept"];
+    shops.run_as("ann", &delete).expect_code(0);
+    let run = shops.deletion(|run| run["finishedAt"].is_string());
+    assert_eq!((&run["by"], &run["reason"]), (&json!("ann"), &json!("kept")));
+    assert_eq!((&run["end"], &run["message"]), (&json!("Completed"), &json!("12 Applications are let go")));
+    assert_eq!((&run["deletion"]["order"], has_status(&run, "Released")), (&json!("Orphan"), 12), "{run:#}");
+    let list = shops.run(&["runs", "shops"]).expect_code(0).out;
+    assert!(list.contains("12 of 12") && list.contains("are let go"), "{list}");
+    let text = shops.run(&["show-run", "shops", "--log"]).expect_code(0).out;
+    assert!(text.contains("LET GO") && text.contains("12/12") && text.contains("is let go"), "{text}");
+    let applications = shops.bench.json(&["app", "list", "-o", "json"]);
+    let names = applications["items"].as_array().unwrap().iter();
+    assert!(
+        names.filter(|one| one["name"].as_str().is_some_and(|name| name.starts_with("prod-"))).count() >= 4,
+        "{applications:#}"
     );
     shops.end();
 }

@@ -6,7 +6,7 @@ use tidegate_model::argo::{Application, ApplicationSet, ObjectMeta};
 
 use crate::known::{Known, lost_cluster};
 use crate::order::{InvalidOrder, order};
-use crate::ownership::{members, released};
+use crate::ownership::{Owner, beside, may_adopt, members, owner, released};
 use crate::policy::{Options, allowed, why_kept};
 
 /// Kubernetes' own word for a set whose Applications are to outlive it.
@@ -115,6 +115,27 @@ pub fn deleting(
     }
     let members = all().filter(|one| !one.application.is_deleting());
     Next::Finish { members: members.collect() }
+}
+
+/// What is recorded of the deletion of a set that waits for no order: its Applications go with it all at once, or outlive it.
+pub fn witnessed(set: &ApplicationSet, options: &Options) -> Order {
+    if why_outlived(set, options).is_some() { Order::Orphaned } else { Order::Collected }
+}
+
+/// The Applications of which that tells, of those of its namespace: its own; and of those that outlive it also what Kubernetes has
+/// taken from it before it was seen to go.
+pub fn departing<'a>(
+    set: &ApplicationSet,
+    existing: &'a [Application],
+    options: &Options,
+) -> Vec<&'a Application> {
+    let is_outlived = why_outlived(set, options).is_some();
+    let is_departing = |one: &&Application| match owner(set, one) {
+        Owner::Set => true,
+        Owner::Nobody => is_outlived && may_adopt(set, one),
+        Owner::Other(_) => false,
+    };
+    beside(set, existing).filter(is_departing).collect()
 }
 
 /// The finalizers of a set, where it needs one more: without it the set would be gone, and Kubernetes delete its

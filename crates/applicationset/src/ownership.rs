@@ -38,6 +38,11 @@ pub fn set_of(application: &Application) -> Option<&str> {
     text("name").filter(|_| is_set)
 }
 
+/// The UID of whoever answers for an Application, as that is written down there.
+pub fn owner_uid(application: &Application) -> Option<&str> {
+    controller(application)?.get("uid")?.as_str()
+}
+
 fn controller(application: &Application) -> Option<&Value> {
     references(&application.metadata).find(|one| one.get("controller") == Some(&Value::Bool(true)))
 }

@@ -6,14 +6,14 @@ import { deletionPreviewOf, rolloutPreviewOf } from "./foreseen.js";
 import { follow } from "./news.js";
 import { runsOf } from "./runs.js";
 import { memberActions, setActions } from "./steer.js";
-import { approvalOf, badge, between, count, long, short, terms, time, tone } from "./words.js";
+import { approvalOf, badge, between, count, isAtOnce, long, orderOf, short, terms, time, tone } from "./words.js";
 
 // So many Applications of a step are shown; those that are done are left out first.
 const TILES_MAX = 120;
 // So many Applications are looked through for those that have outlived their set.
 const APPLICATIONS_MAX = 10_000;
 const IN_FLIGHT = new Set(["Pending", "Progressing", "Deleting"]);
-const DONE = new Set(["Healthy", "Gone", "Left"]);
+const DONE = new Set(["Healthy", "Gone", "Left", "Released"]);
 
 // What has become of an Application. Argo CD's words make no difference between one that failed and one that is on its way, nor
 // between one that was skipped and one that is well.
@@ -120,7 +120,7 @@ function headOf(set, told, path) {
     conditionsOf(set.status?.conditions ?? []),
     shown ? terms([
       [isDeleting ? "Deletion began" : "Rollout began", time(shown.startedAt)], ["Ended", shown.finishedAt ? time(shown.finishedAt) : null],
-      ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Why", shown.reason], ["Held", shown.paused],
+      ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Why", shown.reason], ["Order", orderOf(shown)], ["Held", shown.paused],
       ["Deadline", explanation?.deadlineInSeconds ? `${long(explanation.deadlineInSeconds * 1000)} left` : null], ["Next", explanation?.next],
     ]) : h("p.quiet", null, set.spec?.strategy?.type === "RollingSync" ? "Its Applications are to be synced step by step (RollingSync), and no rollout was begun yet."
       : "Its Applications are synced each by its own policy: there is no progressive sync."),
@@ -186,7 +186,8 @@ function endOf(told, namespace, there, path) {
   const left = members.filter((one) => there.has(one.application));
   const stays = left.length > 0 ? h("p", null, "Its Applications that are still there: ", left.map((one) => [link(paths.application(namespace, one.application), one.application), " "])) : null;
   if (!teardown) return [stays];
-  const ended = members.map((one) => (there.has(one.application) ? { ...one, status: "Left" } : { ...one, status: "Gone", message: "" }));
+  const as = teardown.order === "Orphan" ? { status: "Released", message: "" } : isAtOnce(teardown) ? {} : { status: "Left" };
+  const ended = members.map((one) => (there.has(one.application) ? { ...one, ...as } : { ...one, status: "Gone", message: "" }));
   const over = { ...teardown, members: ended, finishedAt: teardown.finishedAt ?? new Date().toISOString(), paused: null };
   return [stepsOf({ rollout: null, teardown: over }, namespace, path), stays];
 }

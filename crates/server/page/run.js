@@ -1,11 +1,11 @@
-// One rollout or ordered deletion of an ApplicationSet as it was recorded: it looks the same while it goes on and long after.
+// One rollout or deletion of an ApplicationSet as it was recorded: it looks the same while it goes on and long after.
 
 import { at, look, query } from "./ask.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { stepsOf } from "./rollout.js";
 import { KINDS, skippedOf } from "./runs.js";
-import { badge, between, clock, count, moment, short, terms, time } from "./words.js";
+import { badge, between, clock, count, moment, orderOf, short, terms, time } from "./words.js";
 
 // So many facts are listed at once.
 const FACTS = 200;
@@ -90,8 +90,8 @@ function headOf(run, namespace, name) {
     h("p.quiet", null, "All of it as one file: ", file(run.id, ".html", "for people"), ", ", file(run.id, "", "for programs")),
     terms([
       ["Began", time(run.startedAt)], ["Ended", run.finishedAt ? time(run.finishedAt) : null], ["Took", between(run.startedAt, run.finishedAt)],
-      ["Asked for by", run.by], ["Why", run.reason], ["Revisions", run.revisions.map(short).join(", ")], ["Steps", passed],
-      ["Applications", `${run.done} of ${run.applications} ${isRollout ? "Healthy" : "gone"}${skippedOf(run)}`], ["Id", h("code", null, run.id)],
+      ["Asked for by", run.by], ["Why", run.reason], ["Order", orderOf(run.deletion ?? {})], ["Revisions", run.revisions.map(short).join(", ")], ["Steps", passed],
+      ["Applications", `${run.done} of ${run.applications} ${isRollout ? "Healthy" : run.deletion?.order === "Orphan" ? "let go" : "gone"}${skippedOf(run)}`], ["Id", h("code", null, run.id)],
     ]),
   ];
 }

@@ -1,4 +1,4 @@
-// The rollouts and ordered deletions of an ApplicationSet, the newest first: those of now and those before.
+// The rollouts and deletions of an ApplicationSet, the newest first: those of now and those before.
 
 import { look, query } from "./ask.js";
 import { h, link, paths, refill } from "./draw.js";

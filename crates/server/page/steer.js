@@ -3,7 +3,7 @@
 import { act, at, look, mayAct, query, remove } from "./ask.js";
 import { ask } from "./dialog.js";
 import { h } from "./draw.js";
-import { count, moment, objectName, short } from "./words.js";
+import { count, isAtOnce, moment, objectName, short } from "./words.js";
 
 export const WHY = { name: "reason", label: "Why (for the record)" };
 
@@ -234,6 +234,8 @@ export function waveActions(operation, wave) {
 export function setActions(told, set, path) {
   const [rollout, teardown] = [told.rollout, told.teardown];
   const isDeleting = Boolean(teardown && !teardown.finishedAt);
+  // What goes all at once waits for nobody.
+  const mayBeHeld = isDeleting && !isAtOnce(teardown);
   const isRolling = Boolean(rollout && !rollout.finishedAt && !isDeleting);
   const what = isDeleting ? "deletion" : "rollout";
   const isPaused = (isDeleting ? teardown : rollout)?.paused;
@@ -253,7 +255,7 @@ export function setActions(told, set, path) {
       action: "Approve",
       run: ({ reason }) => act(`${path}/approve`, { deletions: told.held.token, reason }),
     }), true),
-    (isRolling || isDeleting) && (isPaused
+    (isRolling || mayBeHeld) && (isPaused
       ? ask("Resume…", () => ({
         what: [`The ${what} goes on.`],
         fields: [WHY],
@@ -292,7 +294,7 @@ export function setActions(told, set, path) {
       action: "Refresh",
       run: () => act(`${path}/refresh`),
     })),
-    (isRolling || isDeleting) && ask("Terminate…", () => ({
+    (isRolling || mayBeHeld) && ask("Terminate…", () => ({
       what: [`What is at work is stopped, and the ${what} ends. Applications stay as they are then.`],
       fields: [WHY],
       action: "Terminate",
@@ -353,7 +355,7 @@ function withoutIt({ application, status, outcome }) {
 export function memberActions(told, member, path) {
   const isDeleting = Boolean(told.teardown && !told.teardown.finishedAt);
   const isRolling = Boolean(told.rollout && !told.rollout.finishedAt && !isDeleting);
-  const isDone = ["Healthy", "Gone", "Left"].includes(member.status);
+  const isDone = ["Healthy", "Gone", "Left", "Released"].includes(member.status) || (isDeleting && isAtOnce(told.teardown));
   // What has failed, was skipped or does not become Healthy can be tried again, until its step has passed.
   const isCurrent = isRolling && ["Held", "Rolling", "Failed"].includes(told.rollout.steps[(told.rollout.step ?? 0) - 1]?.status) && Number(member.step) >= told.rollout.step;
   const mayBeRetried = isCurrent && ["Failed", "Skipped", "Assumed", "Settling"].includes(member.outcome);

@@ -13,7 +13,7 @@ const STATES = {
   "Marked as done": ["✓", "warn"], Assumed: ["?", "warn"],
   Stopped: ["■", "warn"], Rolling: ["…", "busy"], RollingBack: ["↶", "busy"], RolledBack: ["↶", "warn"],
   DoneBefore: ["✓", "good"], Empty: ["○", "dull"], Unfinished: ["■", "warn"], NotReached: ["○", "dull"],
-  Deleting: ["…", "busy"], Gone: ["✓", "good"], Left: ["»", "dull"],
+  Deleting: ["…", "busy"], Gone: ["✓", "good"], Left: ["»", "dull"], Released: ["»", "good"],
   Completed: ["✓", "good"], Superseded: ["»", "dull"], Terminated: ["■", "warn"],
   Applying: ["…", "busy"], AwaitingHealth: ["…", "busy"], AwaitingGone: ["…", "busy"], Pruning: ["…", "busy"],
   Clearing: ["…", "busy"], Settling: ["◔", "wait"], Verifying: ["…", "busy"], DryRun: ["…", "busy"],
@@ -119,4 +119,14 @@ export function objectName(object) {
 export function terms(pairs) {
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0));
   return h("dl.terms", null, shown.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+}
+
+// In which order a deletion goes, in words.
+export function orderOf({ order }) {
+  return { AllAtOnce: "all at once", Reverse: "the steps backwards", Custom: "steps of its own", Orphan: "none is deleted, all are let go" }[order] ?? null;
+}
+
+// Whether nothing of a deletion waits for anything, so that nothing of it can be held, skipped or ended.
+export function isAtOnce(teardown) {
+  return ["AllAtOnce", "Orphan"].includes(teardown?.order);
 }

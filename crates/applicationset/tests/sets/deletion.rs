@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use tidegate_applicationset::changes::{Generated, Left};
 use tidegate_applicationset::deletion::{
-    Next, deleting, finalizers, finished, is_ordered, warning, was_before,
+    Next, deleting, departing, finalizers, finished, is_ordered, warning, was_before, witnessed,
 };
 use tidegate_applicationset::order::{InvalidOrder, order};
+use tidegate_applicationset::ownership::released;
 use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::status::Reason;
 use tidegate_lifecycle::teardown::Order;
@@ -33,7 +34,7 @@ fn ordered(order: &str, more: &Value) -> ApplicationSet {
 /// The values that the steps of an order select, in their order.
 fn values(order: Result<Order, InvalidOrder>) -> Result<String, String> {
     let steps = match order.map_err(|error| error.to_string())? {
-        Order::AllAtOnce => return Ok("all at once".to_owned()),
+        Order::AllAtOnce | Order::Collected | Order::Orphaned => return Ok("all at once".to_owned()),
         Order::Reverse { mut steps, .. } => {
             steps.reverse();
             steps
@@ -227,6 +228,31 @@ fn a_set_goes_by_its_order_and_policy() {
         let found = next(&set, &there, options);
         assert!(found.starts_with(with_members), "{found} where {with_members} was expected");
         assert_eq!(next(&set, &there[2..], options), without, "what others own is not its business");
+    }
+}
+
+/// What is recorded of a deletion without an order, and of whom.
+#[test]
+fn a_deletion_without_an_order_is_recorded_as_what_it_is() {
+    let going = json!({"metadata": {"deletionTimestamp": "2026-11-21T09:30:00Z"}});
+    let foreign = live("x", &json!({"metadata": {"ownerReferences": owner("ApplicationSet", "other")}}));
+    let own = set(&json!({}));
+    // Kubernetes was faster: its mark is all that is left.
+    let taken = released(&own, &live("c", &json!({})));
+    let nobodys = live("d", &json!({"metadata": {"ownerReferences": null}}));
+    let there = [live("a", &json!({})), live("b", &going), taken, nobodys, foreign];
+    let free = Options::default();
+    let kept = Options { policy: Some(ApplicationsSync::CreateUpdate), ..Options::default() };
+    let orphaned = with_finalizers(own.clone(), &["orphan"]);
+    for (set, options, order, members) in [
+        (&own, &free, Order::Collected, "a b"),
+        (&own, &kept, Order::Orphaned, "a b c"),
+        (&orphaned, &free, Order::Orphaned, "a b c"),
+    ] {
+        assert_eq!(witnessed(set, options), order);
+        let found = departing(set, &there, options);
+        let names: Vec<_> = found.iter().map(|one| one.metadata.name.as_str()).collect();
+        assert_eq!(names.join(" "), members, "{order:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tidegate_lifecycle::rollout::{MemberOutcome, MemberStatus, MemberView, RolloutView};
-use tidegate_lifecycle::teardown::{self, TeardownView};
+use tidegate_lifecycle::teardown::{OrderWord, TeardownView};
 use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, ApplicationSetGenerator};
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::documents::runs::{OUTSIDE, approval_words, step_number, step_words};
@@ -181,12 +181,13 @@ pub fn deletion(view: &TeardownView, width: Option<u16>) -> Text {
         text.add(Style::Plain, format!("held because they were too many, and approved by {words}"));
         text.end_line();
     }
-    let heads = ["STEP", "SELECTS", "GONE", "AT ONCE"];
+    let gone = if view.order == OrderWord::Orphan { "LET GO" } else { "GONE" };
+    let heads = ["STEP", "SELECTS", gone, "AT ONCE"];
     let steps = view.steps.iter().filter(|step| step.step.is_some() || step.members > 0);
     let rows = steps.map(|step| {
         let number = step.step.map_or_else(|| OUTSIDE.to_owned(), |number| number.to_string());
         let of_step = view.members.iter().filter(|member| member.step == number);
-        let gone = of_step.filter(|member| member.status == teardown::MemberStatus::Gone).count();
+        let gone = of_step.filter(|member| view.order.is_end(member.status)).count();
         let at_once = step.max_update.map_or_else(|| "all".to_owned(), |most| most.to_string());
         [step_number(&number).to_owned(), step.selects.clone(), format!("{gone}/{}", step.members), at_once]
     });

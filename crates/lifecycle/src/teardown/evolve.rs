@@ -141,10 +141,14 @@ fn joined(teardown: &mut Teardown, listed: &Listed, at: Timestamp) -> Option<()>
 }
 
 fn member(teardown: &mut Teardown, fact: &Fact) -> Option<()> {
-    let current = teardown.current_step();
+    let (current, is_witnessed) = (teardown.current_step(), teardown.order.is_witnessed());
     let member = teardown.members.get_mut(fact.member()?)?;
     let is_turn = member.place.step <= current;
     match (fact, &member.progress) {
+        (_, Progress::Waiting | Progress::Going) if is_witnessed && is_turn => {
+            return witnessed(member, fact);
+        }
+        (_, _) if is_witnessed => return None,
         (Fact::Condemned { at, .. }, Progress::Waiting) if is_turn => {
             member.become_at(Progress::Condemned, *at)
         }
@@ -169,6 +173,18 @@ fn member(teardown: &mut Teardown, fact: &Fact) -> Option<()> {
         (Fact::Left { said, .. }, progress) if !progress.is_settled() => {
             member.become_at(Progress::Left(said.clone()), said.at);
         }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The same where others delete the Applications, or let them go.
+fn witnessed(member: &mut Member, fact: &Fact) -> Option<()> {
+    match (fact, &member.progress) {
+        (Fact::Going { at, .. }, Progress::Waiting) => member.become_at(Progress::Going, *at),
+        (Fact::KeptBy { kept_by, .. }, Progress::Going) => member.kept_by.clone_from(kept_by),
+        (Fact::Gone { at, .. }, _) => member.become_at(Progress::Gone, *at),
+        (Fact::Released { at, .. }, _) => member.become_at(Progress::Released, *at),
         _ => return None,
     }
     Some(())

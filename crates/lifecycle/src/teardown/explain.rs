@@ -2,7 +2,9 @@
 
 use tidegate_model::Timestamp;
 
+use super::order::Order;
 use super::state::{Member, Progress, State, Teardown};
+use super::view::message;
 use crate::fleet::{Explanation, applications, count, longest_first};
 use crate::operation::Awaited;
 
@@ -19,11 +21,12 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
 }
 
 fn running(teardown: &Teardown, now: Timestamp) -> Explanation {
-    let Some(step) = teardown.current_step() else { return Explanation::blank("beginning to delete", now) };
+    let Some(step) = teardown.current_step() else { return Explanation::blank(message(teardown), now) };
     let mut explanation = Explanation::blank(position(teardown, step), now);
-    let gone = count(teardown.members_of(step).filter(|(_, member)| member.progress.is_settled()));
+    let done = count(teardown.members_of(step).filter(|(_, member)| member.progress.is_settled()));
     let all = count(teardown.members_of(step));
-    explanation.progress = format!("{gone} of {all} gone");
+    let what = if teardown.order == Order::Orphaned { "let go" } else { "gone" };
+    explanation.progress = format!("{done} of {all} {what}");
     explanation.awaited = awaited(teardown, step);
     explanation.deadline_in_seconds = teardown.too_late_at().map(|at| at.since(now).as_secs());
     explanation.warnings.extend(teardown.step(step).and_then(|step| step.late.clone()));
@@ -43,6 +46,7 @@ fn running(teardown: &Teardown, now: Timestamp) -> Explanation {
 fn position(teardown: &Teardown, step: u32) -> String {
     let (order, name) = (&teardown.order, teardown.order.name(step));
     match order.number(step) {
+        _ if order.is_witnessed() => message(teardown),
         Some(_) => format!("deleting {name} ({})", order.words(step)),
         None => format!("deleting {name}"),
     }
@@ -61,6 +65,10 @@ fn why(teardown: &Teardown, member: &Member) -> Option<String> {
     let trouble = member.calls.trouble();
     let or_trouble = |words: &str| if trouble.is_empty() { words.to_owned() } else { trouble.clone() };
     match &member.progress {
+        Progress::Waiting if teardown.order == Order::Orphaned => Some("it is being let go".to_owned()),
+        Progress::Waiting if teardown.order.is_witnessed() => {
+            Some("it goes with its set, and is not being deleted yet".to_owned())
+        }
         Progress::Waiting if teardown.is_watched(member) => {
             Some("maxUpdate is 0: delete it by hand, or skip it".to_owned())
         }
@@ -70,6 +78,6 @@ fn why(teardown: &Teardown, member: &Member) -> Option<String> {
         Progress::Confirming { .. } => {
             Some(or_trouble("it was seen to be gone, and is looked for once more"))
         }
-        Progress::Waiting | Progress::Gone | Progress::Left(_) => None,
+        Progress::Waiting | Progress::Gone | Progress::Left(_) | Progress::Released => None,
     }
 }

@@ -129,6 +129,13 @@ pub enum Fact {
     },
     /// A person has let deletions be done that were held because they are too many.
     Approved(Approval),
+    /// An Application is not the set's any more, and stays.
+    Released {
+        /// Which.
+        member: String,
+        /// When that was seen.
+        at: Timestamp,
+    },
 }
 
 /// An Application that is to be deleted, as it is recorded.
@@ -153,7 +160,8 @@ impl Fact {
             | Self::StillThere { member, .. }
             | Self::Gone { member, .. }
             | Self::CallFailed { member, .. }
-            | Self::Left { member, .. } => Some(member),
+            | Self::Left { member, .. }
+            | Self::Released { member, .. } => Some(member),
             _ => None,
         }
     }

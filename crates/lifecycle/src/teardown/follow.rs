@@ -3,6 +3,7 @@
 use tidegate_model::{Timestamp, format_duration};
 
 use super::fact::Fact;
+use super::order::Order;
 use super::request::OnLate;
 use super::state::{End, Progress, Stage, State, Teardown};
 use crate::fleet::enumerate;
@@ -45,7 +46,11 @@ fn completed(teardown: &Teardown) -> String {
     };
     let gone = of(|progress| *progress == Progress::Gone).len();
     let left = of(|progress| matches!(progress, Progress::Left(_)));
-    let message = format!("{gone} Applications are gone");
+    let released = of(|progress| *progress == Progress::Released).len();
+    let is_orphaned = teardown.order == Order::Orphaned;
+    let gone = (gone > 0 || !is_orphaned).then(|| format!("{gone} Applications are gone"));
+    let released = (released > 0 || is_orphaned).then(|| format!("{released} Applications are let go"));
+    let message = gone.into_iter().chain(released).collect::<Vec<_>>().join(", ");
     if left.is_empty() { message } else { format!("{message}; left to people: {}", enumerate(&left)) }
 }
 
@@ -79,6 +84,9 @@ fn deleting(teardown: &Teardown, step: u32, now: Timestamp) -> Vec<Fact> {
     let late = teardown.step(step).and_then(|step| step.late.clone());
     if let (Some(late), OnLate::Abort) = (late, teardown.options.on_late) {
         return finished(End::Failed, left_there(teardown, late), now);
+    }
+    if teardown.order.is_witnessed() {
+        return Vec::new();
     }
     teardown
         .members_of(step)

@@ -73,6 +73,8 @@ pub enum Sight {
     },
     /// It is not there.
     Gone,
+    /// It is there, is not being deleted, and is not the set's any more.
+    Released,
 }
 
 /// What people may ask for.

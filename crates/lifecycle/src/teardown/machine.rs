@@ -60,8 +60,11 @@ impl Machine for OrderedDeletion {
         }
     }
 
-    fn urgency(_: &State, fact: &Fact) -> Urgency {
+    fn urgency(state: &State, fact: &Fact) -> Urgency {
+        let is_witnessed = state.teardown().is_some_and(|teardown| teardown.order.is_witnessed());
         match fact {
+            // Nothing rests on it, and it is seen again.
+            Fact::Gone { .. } | Fact::Released { .. } if is_witnessed => Urgency::Within(TOLD_WAIT),
             // Found again by the same call, or told again by whoever watches.
             Fact::Going { .. } | Fact::SeenGone { .. } | Fact::StillThere { .. } => {
                 Urgency::Within(LAZY_WAIT)

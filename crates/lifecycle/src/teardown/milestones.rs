@@ -1,5 +1,6 @@
 //! What a teardown has come to, for whoever is told of it.
 
+use super::order::Order;
 use super::state::{End, Stage, State, Teardown};
 use crate::fleet::{Milestone, MilestoneReason, applications, count};
 
@@ -9,10 +10,14 @@ pub fn milestones(state: &State) -> Vec<Milestone> {
     let mut all = vec![Milestone {
         key: "started".to_owned(),
         reason: MilestoneReason::DeletionStarted,
-        message: format!("{} are deleted", applications(count(teardown.members.iter()))),
+        message: format!(
+            "{} are {}",
+            applications(count(teardown.members.iter())),
+            if teardown.order == Order::Orphaned { "let go" } else { "deleted" }
+        ),
         at: Some(teardown.started_at),
     }];
-    if let Stage::Deleting { step } = teardown.stage {
+    if let (Stage::Deleting { step }, false) = (teardown.stage, teardown.order.is_witnessed()) {
         all.extend(of_step(teardown, step));
     }
     all.extend(teardown.paused.as_ref().map(|said| Milestone {

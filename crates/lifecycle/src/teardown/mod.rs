@@ -6,6 +6,9 @@
 //! member  Waiting → Condemned → Going → Confirming → Gone
 //! ```
 //!
+//! Where others delete the Applications, all at once or not at all ([`Order::is_witnessed`]), it asks for nothing and records what
+//! is seen: `Waiting → Going → Gone`, or `Released`.
+//!
 //! A deletion is bound to the UID that was recorded. What was seen to be gone is looked at once more, past every cache,
 //! before the next step rests on it.
 //!
@@ -40,7 +43,7 @@ pub use follow::follow;
 pub use input::{Found, Input, Sight, Wish};
 pub use machine::{OrderedDeletion, Seen};
 pub use milestones::milestones;
-pub use order::{Order, Selection};
+pub use order::{Order, OrderWord, Selection};
 pub use pending::pending;
 pub use record::{Details, DetailsOfKind1};
 pub use request::{MemberSpec, OnLate, Options, Request};

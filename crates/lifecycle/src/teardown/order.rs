@@ -1,5 +1,6 @@
 //! Who is deleted when.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Assignment, Expression, Labels, MaxUpdate, assign, step_name};
@@ -31,6 +32,25 @@ pub enum Order {
         /// The steps.
         steps: Vec<Selection>,
     },
+    /// All at once, by whoever deletes the set or what it has owned: the teardown deletes none, and records what becomes of them.
+    Collected,
+    /// None of them is deleted: all are let go, and outlive the set. That is recorded in the same way.
+    Orphaned,
+}
+
+/// An order in one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DeletionOrder")]
+pub enum OrderWord {
+    /// All in one step.
+    #[default]
+    AllAtOnce,
+    /// The steps of the rollout backwards.
+    Reverse,
+    /// Steps of its own.
+    Custom,
+    /// None is deleted: all outlive the set.
+    Orphan,
 }
 
 impl Order {
@@ -39,9 +59,24 @@ impl Order {
         Self::Reverse { steps, at_once: MaxUpdate::Count(1) }
     }
 
+    /// As `deletionOrder` has it, or that there is none.
+    pub fn word(&self) -> OrderWord {
+        match self {
+            Self::AllAtOnce | Self::Collected => OrderWord::AllAtOnce,
+            Self::Reverse { .. } => OrderWord::Reverse,
+            Self::Custom { .. } => OrderWord::Custom,
+            Self::Orphaned => OrderWord::Orphan,
+        }
+    }
+
+    /// Whether what becomes of the Applications is others' work, which is only seen and recorded.
+    pub fn is_witnessed(&self) -> bool {
+        matches!(self, Self::Collected | Self::Orphaned)
+    }
+
     fn selections(&self) -> &[Selection] {
         match self {
-            Self::AllAtOnce => &[],
+            Self::AllAtOnce | Self::Collected | Self::Orphaned => &[],
             Self::Reverse { steps, .. } | Self::Custom { steps } => steps,
         }
     }
@@ -55,15 +90,19 @@ impl Order {
     fn written(&self, step: u32) -> Option<usize> {
         let last = self.step_count().saturating_sub(1);
         let index = match self {
-            Self::AllAtOnce => None,
+            Self::AllAtOnce | Self::Collected | Self::Orphaned => None,
             Self::Reverse { .. } => last.checked_sub(step)?.checked_sub(1),
             Self::Custom { .. } => Some(step).filter(|step| *step < last),
         };
         usize::try_from(index?).ok()
     }
 
-    /// The number of a step of deletion as the strategy counts its steps, from 1; `None` for those that no step selects.
+    /// The number of a step of deletion as the strategy counts its steps, from 1; `None` for those that no step selects. What is
+    /// only witnessed is one step with all.
     pub fn number(&self, step: u32) -> Option<u32> {
+        if self.is_witnessed() {
+            return (step == 0).then_some(1);
+        }
         u32::try_from(self.written(step)?).ok()?.checked_add(1)
     }
 
@@ -87,7 +126,7 @@ impl Order {
         let last = self.step_count().saturating_sub(1);
         let deleted = |index: u32| match self {
             Self::Reverse { .. } => last.saturating_sub(index).saturating_sub(1),
-            Self::AllAtOnce | Self::Custom { .. } => index,
+            _ => index,
         };
         Assignment { step: Some(step.map_or(last, deleted)), also: also.into_iter().map(deleted).collect() }
     }
@@ -105,7 +144,7 @@ impl Order {
     pub fn words(&self, step: u32) -> String {
         let selection = self.written(step).and_then(|index| self.selections().get(index));
         match (selection, self) {
-            (None, Self::AllAtOnce) => "all Applications".to_owned(),
+            (None, Self::AllAtOnce | Self::Collected | Self::Orphaned) => "all Applications".to_owned(),
             (None, _) => "those that no step selects".to_owned(),
             (Some(selection), _) if selection.expressions.is_empty() => "every Application".to_owned(),
             (Some(selection), _) => {

@@ -12,7 +12,7 @@ use crate::fleet::count;
 impl LogRecord for Fact {
     type Earlier = FactOfKind5;
 
-    const HIGHEST_KIND: u16 = 18;
+    const HIGHEST_KIND: u16 = 20;
 
     fn is_earlier(kind: u16) -> bool {
         kind == 5
@@ -20,6 +20,8 @@ impl LogRecord for Fact {
 
     fn kind(&self) -> u16 {
         match self {
+            // Programs that know no such order are to say so, and not that it is damaged.
+            Self::Begun { order, .. } if order.is_witnessed() => 19,
             Self::Begun { .. } => 1,
             Self::Moved { .. } => 2,
             Self::Condemned { .. } => 3,
@@ -37,6 +39,7 @@ impl LogRecord for Fact {
             Self::TerminateRequested(_) => 15,
             Self::Finished { .. } => 16,
             Self::Approved(_) => 17,
+            Self::Released { .. } => 20,
         }
     }
 }
@@ -44,14 +47,16 @@ impl LogRecord for Fact {
 impl LogRecord for State {
     type Earlier = StateOfKind1;
 
-    const HIGHEST_KIND: u16 = 2;
+    const HIGHEST_KIND: u16 = 3;
 
     fn is_earlier(kind: u16) -> bool {
         kind == 1
     }
 
+    /// As with the facts: what is only witnessed earlier programs cannot read.
     fn kind(&self) -> u16 {
-        2
+        let is_witnessed = self.teardown().is_some_and(|teardown| teardown.order.is_witnessed());
+        if is_witnessed { 3 } else { 2 }
     }
 }
 
@@ -64,7 +69,7 @@ pub struct Details {
     pub paused: bool,
     /// How it stands, in words.
     pub message: String,
-    /// Members that are gone, and members in all.
+    /// Members that are gone or let go, and members in all.
     pub members: (u32, u32),
     /// Who asked for it; empty where it is not known.
     pub by: String,
@@ -90,12 +95,13 @@ impl Details {
     /// Of a teardown in this state; `None` before it has begun. It is asked for with every batch, and so builds no view.
     pub fn of(state: &State) -> Option<Self> {
         let teardown = state.teardown()?;
-        let gone = teardown.members.values().filter(|member| member.progress == Progress::Gone);
+        let is_done = |progress: &Progress| matches!(progress, Progress::Gone | Progress::Released);
+        let done = teardown.members.values().filter(|member| is_done(&member.progress));
         Some(Self {
             end: teardown.outcome.as_ref().map(|outcome| outcome.end),
             paused: teardown.paused.is_some(),
             message: message(teardown),
-            members: (count(gone), count(teardown.members.values())),
+            members: (count(done), count(teardown.members.values())),
             by: teardown.by.clone(),
         })
     }

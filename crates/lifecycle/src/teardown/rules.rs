@@ -13,7 +13,7 @@ impl Progress {
 
     /// Whether nothing is awaited of it any more.
     pub fn is_settled(&self) -> bool {
-        matches!(self, Self::Gone | Self::Left(_))
+        matches!(self, Self::Gone | Self::Left(_) | Self::Released)
     }
 }
 
@@ -75,6 +75,8 @@ impl Teardown {
         let is_current = self.current_step().is_some_and(|step| member.place.step == Some(step));
         match member.progress {
             Progress::Going => true,
+            // Others delete the members of such a step, or let them go.
+            Progress::Waiting if self.order.is_witnessed() => is_current,
             // People delete the members of such a step.
             Progress::Waiting => {
                 is_current && member.place.step.is_some_and(|step| self.order.max_update(step).is_manual())

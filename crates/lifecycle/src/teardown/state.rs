@@ -181,4 +181,6 @@ pub enum Progress {
     Gone,
     /// A person does not await it.
     Left(Said),
+    /// It is not the set's any more, and stays.
+    Released,
 }

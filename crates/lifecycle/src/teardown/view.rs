@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Timestamp, Wisher};
 
+use super::order::{Order, OrderWord};
 use super::state::{Approval, End, Progress, State, Teardown};
 use crate::fleet::{Said, count};
 
@@ -20,6 +21,18 @@ pub enum MemberStatus {
     Gone,
     /// A person does not await it.
     Left,
+    /// It is not the set's any more, and stays.
+    Released,
+}
+
+impl OrderWord {
+    /// Whether that is what is to become of each Application.
+    pub fn is_end(self, status: MemberStatus) -> bool {
+        match self {
+            Self::Orphan => status == MemberStatus::Released,
+            _ => status == MemberStatus::Gone,
+        }
+    }
 }
 
 /// A teardown.
@@ -34,6 +47,9 @@ pub struct TeardownView {
     /// Why; absent where nobody has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// In which order.
+    #[serde(default)]
+    pub order: OrderWord,
     /// Where it stands, in words.
     pub stage: String,
     /// The number of the step that is at work, from 1 as the strategy counts them; absent also where it is about those
@@ -121,6 +137,7 @@ pub fn view(state: &State) -> Option<TeardownView> {
         set: teardown.set.clone(),
         by: asker.by.to_owned(),
         reason: asker.why(),
+        order: teardown.order.word(),
         stage: state.name(),
         step: teardown
             .current_step()
@@ -151,7 +168,9 @@ fn step_view(teardown: &Teardown, step: u32) -> StepView {
 pub(super) fn message(teardown: &Teardown) -> String {
     match (&teardown.outcome, teardown.current_step()) {
         (Some(outcome), _) => outcome.message.clone(),
+        (None, Some(_)) if teardown.order == Order::Orphaned => "letting all Applications go".to_owned(),
         (None, Some(step)) => format!("deleting {}", teardown.order.name(step)),
+        (None, None) if teardown.order == Order::Orphaned => "beginning to let them go".to_owned(),
         (None, None) => "beginning to delete".to_owned(),
     }
 }
@@ -168,6 +187,9 @@ fn members(teardown: &Teardown) -> Vec<MemberView> {
                     (MemberStatus::Deleting, member.kept_by.clone())
                 }
                 Progress::Gone => (MemberStatus::Gone, String::new()),
+                Progress::Released => {
+                    (MemberStatus::Released, "let go: it is not the set's any more, and stays".to_owned())
+                }
                 Progress::Left(said) => (MemberStatus::Left, format!("skipped by {}", said.words())),
             };
             let number = member.place.step.and_then(|step| teardown.order.number(step));

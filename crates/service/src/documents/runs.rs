@@ -1,4 +1,4 @@
-//! Rollouts and ordered deletions of ApplicationSets as documents: one line of each, what one has come to, and everything that
+//! Rollouts and deletions of ApplicationSets as documents: one line of each, what one has come to, and everything that
 //! was recorded about it. The field names are a stable interface, documented in `docs/cli.md`.
 
 mod course;
@@ -28,7 +28,7 @@ const RECORD: &str = "tidegate.dev/run/v1";
 pub enum RunKind {
     /// Its Applications were brought to a set of targets, step after step.
     Rollout,
-    /// Applications of it were deleted, in their order.
+    /// Applications of it were deleted, in their order or all at once, or let go.
     Deletion,
 }
 
@@ -42,7 +42,7 @@ impl RunKind {
     }
 }
 
-/// One rollout or ordered deletion of an ApplicationSet, in one line.
+/// One rollout or deletion of an ApplicationSet, in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunLine {
@@ -76,7 +76,7 @@ pub struct RunLine {
     pub steps_passed: Option<u32>,
     /// Of a rollout: steps in all.
     pub steps: Option<u32>,
-    /// Applications that are Healthy, or gone.
+    /// Applications that are Healthy; or gone, or let go.
     pub done: u32,
     /// Of a rollout: Applications that a person went on without, which are none of those that are done. `None` of a deletion,
     /// and where an earlier program has counted them among these.
@@ -87,7 +87,7 @@ pub struct RunLine {
     pub damage: Option<String>,
 }
 
-/// How a rollout or an ordered deletion stands, or how it has ended, and who has decided what meanwhile.
+/// How a rollout or a deletion stands, or how it has ended, and who has decided what meanwhile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunDocument {
@@ -109,7 +109,7 @@ pub struct RunDocument {
     pub compacted: u64,
 }
 
-/// A rollout or an ordered deletion, and everything that was recorded about it.
+/// A rollout or a deletion, and everything that was recorded about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// How it stands.
@@ -118,7 +118,7 @@ pub struct Run {
     pub facts: Vec<RunFact>,
 }
 
-/// The record of a rollout or an ordered deletion, for programs.
+/// The record of a rollout or a deletion, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RunRecord")]
@@ -194,7 +194,7 @@ impl RunLine {
         }
     }
 
-    /// Of an ordered deletion, as the log lists it.
+    /// Of a deletion, as the log lists it.
     pub fn of_deletion(entry: EntryOf<teardown::Fact>) -> Self {
         let summary = entry.summary;
         let teardown::Details { end, paused, message, members, by } = summary.details;
@@ -272,7 +272,7 @@ impl Run {
         Self { run, facts: told }
     }
 
-    /// The same of an ordered deletion.
+    /// The same of a deletion.
     pub fn of_deletion(
         line: RunLine,
         (first, facts): (u64, &[teardown::Fact]),

@@ -12,6 +12,7 @@ mod removing;
 mod rolling;
 mod telling;
 mod wishing;
+mod witnessing;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;

@@ -16,6 +16,7 @@ mod actor;
 mod board;
 mod foreseeing;
 mod known;
+mod left;
 mod line;
 mod members;
 mod messages;

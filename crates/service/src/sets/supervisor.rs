@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::actor::{ApplicationSetActor, SetArguments};
 use super::key_of;
+use super::left;
 use super::messages::{SetMessage, SetSupervisorMessage};
 use super::shared::SetShared;
 use super::store::{SetEvent, StoredSet};
@@ -146,6 +147,10 @@ impl SupervisorState {
             }
             SetEvent::Problems(problems) => self.shared.board.set_problems(problems),
             SetEvent::Settled => {
+                let is_told = |key: &AppKey, uid: &str| {
+                    self.children.get(key).is_some_and(|child| child.stored.set.metadata.uid == uid)
+                };
+                left::go_on(&self.shared, is_told).await;
                 if let Some(settled) = self.settled.take() {
                     let _ = settled.send(());
                 }

@@ -1,4 +1,5 @@
-//! The hands of an ordered deletion: Applications are deleted in the store, and awaited by what they show.
+//! The hands of an ordered deletion: Applications are deleted in the store, and awaited by what they show. Of a deletion that has
+//! no order they only look on.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,12 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_application::deletion::{Asker, HELD};
 use tidegate_application::operation;
 use tidegate_applicationset::deletion::{Deletion, Orphaned};
+use tidegate_applicationset::ownership::{owner_uid, set_of};
 use tidegate_executor::{Post, SummaryOf, Work};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_lifecycle::teardown::{Command, Details, Found, Input, OrderedDeletion, Sight, State};
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ConditionType};
 
+use super::board::SetBoard;
 use super::standing::member;
 use super::store::{self, SetStore, Written};
 use super::watched::Watched;
@@ -63,9 +66,22 @@ pub(crate) struct TearingParts {
     pub store: Arc<dyn SetStore>,
     /// The set.
     pub set: AppKey,
+    /// All sets: one that was made again under the name of this one may have taken its Applications.
+    pub sets: SetBoard,
     pub deletions: Deletions,
     /// Told whenever what is durable of the teardown has changed. It must not wait.
     pub moved: Arc<dyn Fn(&State) + Send + Sync>,
+}
+
+impl TearingParts {
+    /// Whether an Application is still of the set with this UID.
+    fn is_own(&self, uid: &str, application: &Application) -> bool {
+        let taken_by = owner_uid(application).filter(|owner| *owner != uid);
+        let is_taken = taken_by.is_some_and(|owner| {
+            self.sets.get(&self.set).is_some_and(|another| another.metadata.uid == owner)
+        });
+        set_of(application) == Some(self.set.name.as_str()) && !is_taken
+    }
 }
 
 /// The hands of a teardown.
@@ -116,16 +132,26 @@ impl Work for Tearing {
         });
     }
 
-    fn begin(&mut self, _: &State, standing: &Command, _: Timestamp, post: Post<OrderedDeletion>) {
+    fn begin(&mut self, state: &State, standing: &Command, _: Timestamp, post: Post<OrderedDeletion>) {
         let Command::Watch { member: name, uid } = standing else { return };
         let key = member(&self.parts.set, name);
-        let (shared, uids, tell) = (Arc::clone(&self.parts.shared), Arc::clone(&self.uids), post.clone());
+        let (parts, uids, tell) = (self.parts.clone(), Arc::clone(&self.uids), post.clone());
+        let witnessed = state.teardown().filter(|teardown| teardown.order.is_witnessed());
+        let witnessed = witnessed.map(|teardown| teardown.uid.clone());
         uids.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), uid.clone());
         let look = move |key: &AppKey| {
             let uid = uids.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
             let Some(uid) = uid else { return };
-            let live = shared.board.get(key).filter(|live| live.metadata.uid == uid);
-            let sight = live.map_or(Sight::Gone, |live| Sight::There { kept_by: kept_by(&live) });
+            let live = parts.shared.board.get(key).filter(|live| live.metadata.uid == uid);
+            let sight = match (live, &witnessed) {
+                (None, _) => Sight::Gone,
+                (Some(live), Some(set)) if !live.is_deleting() => match parts.is_own(set, &live) {
+                    // Nothing has become of it yet.
+                    true => return,
+                    false => Sight::Released,
+                },
+                (Some(live), _) => Sight::There { kept_by: kept_by(&live) },
+            };
             tell.tell(Input::Sighted { member: key.name.clone(), uid, sight });
         };
         self.watched.begin(key, || self.parts.shared.board.changes(), &post, look);

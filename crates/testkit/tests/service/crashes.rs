@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_cluster::{Cluster as _, DeleteRequest};
+use tidegate_lifecycle::teardown;
+use tidegate_model::{StreamId, StreamKind};
+use tidegate_oplog::{Lookup, TypedLog as _};
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::effort;
 
@@ -41,6 +44,28 @@ struct Outcome {
     deleted: Vec<String>,
     /// What there is, without what differs from run to run.
     objects: BTreeMap<String, Value>,
+    /// What is recorded of deletions of the set.
+    recorded: Vec<String>,
+}
+
+/// Each deletion that is recorded: its order, its end, and what has become of each Application.
+pub fn recorded(world: &World) -> Vec<String> {
+    let all = world.log.find_as::<teardown::Fact>(Lookup::all().and_kind(StreamKind::TEARDOWN)).unwrap();
+    let one = |id: StreamId| {
+        let facts = world.log.facts_as::<teardown::Fact>(id).unwrap().facts;
+        let evolved = facts.iter().try_fold(teardown::State::New, teardown::evolve);
+        let view = teardown::view(&evolved.unwrap()).unwrap();
+        let members = view.members.iter().map(|one| format!("{} {:?}", one.application, one.status));
+        let mut members: Vec<String> = members.collect();
+        members.sort();
+        format!("{:?} {:?}: {}", view.order, view.end, members.join(", "))
+    };
+    all.into_iter().map(|entry| one(entry.stream)).collect()
+}
+
+/// What is to be recorded of the deletion of the set.
+pub fn record_of(order: &str) -> Vec<String> {
+    vec![format!("{order} Some(Completed): a Gone, b Gone, c Gone")]
 }
 
 pub fn fleet(deletion: &'static str) -> Fleet {
@@ -111,6 +136,8 @@ impl Scenario {
             _ => &[],
         };
         assert_eq!(outcome.deleted, deleted);
+        let recorded = if let Self::Delete(order) = self { record_of(order) } else { Vec::new() };
+        assert_eq!(outcome.recorded, recorded);
         let is_there = outcome.objects.keys().any(|key| key.contains("Application"));
         assert_eq!(is_there, !matches!(self, Self::Delete(_)), "{:?}", outcome.objects.keys());
     }
@@ -135,7 +162,7 @@ impl Scenario {
         if let Self::Delete(order) = self {
             rules::deleted_in_order(&writes, &fleet(order).ranks()).unwrap();
         }
-        Outcome { deployed, deleted, objects: objects(world) }
+        Outcome { deployed, deleted, objects: objects(world), recorded: recorded(world) }
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::crash::Points;
 
 use crate::author::{self, ALONE};
-use crate::crashes::{die_at, fleet, objects};
+use crate::crashes::{die_at, fleet, objects, record_of, recorded};
 use crate::disk::Change;
 use crate::rules;
 use crate::world::{Life, World};
@@ -47,6 +47,8 @@ struct Outcome {
     files: BTreeMap<String, Value>,
     /// What there is in the cluster.
     objects: BTreeMap<String, Value>,
+    /// What is recorded of deletions of the set.
+    recorded: Vec<String>,
 }
 
 fn write(world: &World, name: &str, document: &Value) {
@@ -124,6 +126,8 @@ impl Scenario {
         let found: Vec<(&str, &Vec<Change>)> =
             outcome.generated.iter().map(|(name, changes)| (name.as_str(), changes)).collect();
         assert_eq!(found, expected);
+        let expected = if let Self::Delete(order) = self { record_of(order) } else { Vec::new() };
+        assert_eq!(outcome.recorded, expected);
         if let Self::Delete("Reverse" | "Custom") = self {
             assert_eq!(outcome.removed.last().unwrap(), "a", "{:?}", outcome.removed);
         }
@@ -149,7 +153,14 @@ impl Scenario {
             Self::Delete("Custom") => removed[..2].sort(),
             _ => removed.sort(),
         }
-        Outcome { deployed, generated, removed, files: files(world), objects: objects(world) }
+        Outcome {
+            deployed,
+            generated,
+            removed,
+            files: files(world),
+            objects: objects(world),
+            recorded: recorded(world),
+        }
     }
 }
 

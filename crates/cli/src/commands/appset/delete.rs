@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::rollout::full_name;
-use tidegate_lifecycle::teardown::{MemberStatus, TeardownView};
+use tidegate_lifecycle::teardown::{OrderWord, TeardownView};
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{Wisher, format_duration};
 use tidegate_service::control::protocol::Request;
@@ -169,6 +169,7 @@ async fn gone(
 
 /// `deleting step 1 of 3: 2 of 9 Applications gone`.
 fn words(view: &TeardownView) -> String {
-    let gone = view.members.iter().filter(|member| member.status == MemberStatus::Gone).count();
-    format!("{}: {gone} of {} Applications gone", view.message, view.members.len())
+    let done = view.members.iter().filter(|member| view.order.is_end(member.status)).count();
+    let what = if view.order == OrderWord::Orphan { "let go" } else { "gone" };
+    format!("{}: {done} of {} Applications {what}", view.message, view.members.len())
 }

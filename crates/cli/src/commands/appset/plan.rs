@@ -14,7 +14,7 @@ use tidegate_applicationset::rollout::{OwnCases, Standing, Targets, full_name, r
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{concurrency_group, is_known_gate};
 use tidegate_lifecycle::rollout::{MemberView, Options as Cases, RolloutView};
-use tidegate_lifecycle::teardown::Order;
+use tidegate_lifecycle::teardown::OrderWord;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationSource};
 use tidegate_service::applications::store::MANAGED_LABEL;
 use tidegate_service::reach::{Reached, ReachedSets};
@@ -190,12 +190,8 @@ pub fn deletion(
 }
 
 /// Its order, in one word.
-pub fn word(set: &ApplicationSet) -> Option<&'static str> {
-    match order(set).ok()? {
-        Order::AllAtOnce => Some("AllAtOnce"),
-        Order::Reverse { .. } => Some("Reverse"),
-        Order::Custom { .. } => Some("Custom"),
-    }
+pub fn word(set: &ApplicationSet) -> Option<OrderWord> {
+    Some(order(set).ok()?.word())
 }
 
 /// The revisions of an Application as they are written, one a source.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tidegate_applicationset::preview::{DeletionPreview, Kept, KeptWhat};
+use tidegate_lifecycle::teardown::OrderWord;
 
 use super::{Line, Part, Stage, applications, note};
 
@@ -11,7 +12,7 @@ use super::{Line, Part, Stage, applications, note};
 pub struct DeletionPlan {
     /// `AllAtOnce`, `Reverse` or `Custom`; absent where only the steps are known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub order: Option<&'static str>,
+    pub order: Option<OrderWord>,
     pub steps: Vec<DeletionStep>,
     /// What stays.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -32,7 +33,7 @@ pub struct DeletionStep {
 
 impl DeletionPlan {
     /// The steps of a deletion; that of those which no step selects only where there are any.
-    pub fn of(preview: &DeletionPreview, order: Option<&'static str>) -> Self {
+    pub fn of(preview: &DeletionPreview, order: Option<OrderWord>) -> Self {
         let DeletionPreview { deletion: view, kept } = preview;
         let steps = view.steps.iter().filter(|written| written.step.is_some() || written.members > 0);
         let number = |step: Option<u32>| step.map_or_else(|| "-1".to_owned(), |step| step.to_string());
@@ -86,7 +87,7 @@ impl DeletionPlan {
                 KeptWhat::Objects => Vec::new(),
             },
         });
-        let note = self.order.unwrap_or_default().to_owned();
+        let note = self.order.map(|order| format!("{order:?}")).unwrap_or_default();
         Part { name: "Deletion", note, is_deletion: true, stages: steps.chain(kept).collect() }
     }
 }

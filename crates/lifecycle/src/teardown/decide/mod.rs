@@ -47,7 +47,8 @@ fn begun(request: &Request, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
         at: now,
     };
     let approved = request.approved.clone().map(Fact::Approved);
-    let kept = request.kept.iter().filter(|(name, _)| names.contains(name));
+    // Others do not ask who is kept.
+    let kept = request.kept.iter().filter(|(name, _)| names.contains(name) && !request.order.is_witnessed());
     let left = kept.map(|(name, said)| Fact::Left { member: name.clone(), said: said.clone() });
     Ok(std::iter::once(begun).chain(approved).chain(left).collect())
 }
@@ -67,6 +68,7 @@ fn running(teardown: &Teardown, input: &Input, now: Timestamp) -> Result<Vec<Fac
         Input::Joined { member } => joined(teardown, member, now).ok_or_else(stale),
         Input::Approved(approval) if teardown.is_approved(&approval.token) => Ok(Vec::new()),
         Input::Approved(approval) => Ok(vec![Fact::Approved(approval.clone())]),
+        Input::Wish { .. } if teardown.order.is_witnessed() => Err(Rejection::Witnessed),
         Input::Wish { wish, by, why } => {
             let said = Said { by: by.clone(), why: why.clone(), at: now };
             wished(teardown, wish, said)
@@ -109,13 +111,29 @@ fn answered(
 fn sighted(teardown: &Teardown, name: &str, uid: &str, sight: &Sight, now: Timestamp) -> Option<Vec<Fact>> {
     let member = find(teardown, name, uid).filter(|member| teardown.is_watched(member))?;
     let member_name = name.to_owned();
+    if teardown.order.is_witnessed() {
+        return Some(witnessed(member, member_name, sight, now));
+    }
     match (sight, &member.progress) {
         (Sight::Gone, _) => Some(vec![Fact::SeenGone { member: member_name, at: now }]),
         (Sight::There { kept_by }, Progress::Going) if *kept_by != member.kept_by => {
             Some(vec![Fact::KeptBy { member: member_name, kept_by: kept_by.clone(), at: Some(now) }])
         }
-        (Sight::There { .. }, _) => Some(Vec::new()),
+        (Sight::There { .. } | Sight::Released, _) => Some(Vec::new()),
     }
+}
+
+/// The same where others delete it, or let it go. Nothing rests on what is recorded then, so it is looked for no more.
+fn witnessed(member: &Member, name: String, sight: &Sight, at: Timestamp) -> Vec<Fact> {
+    let kept_by = match sight {
+        Sight::Gone => return vec![Fact::Gone { member: name, at }],
+        Sight::Released => return vec![Fact::Released { member: name, at }],
+        Sight::There { kept_by } => kept_by.clone(),
+    };
+    let going = (member.progress == Progress::Waiting).then(|| Fact::Going { member: name.clone(), at });
+    let is_news = kept_by != member.kept_by;
+    let kept = is_news.then_some(Fact::KeptBy { member: name, kept_by, at: Some(at) });
+    going.into_iter().chain(kept).collect()
 }
 
 fn joined(teardown: &Teardown, member: &MemberSpec, now: Timestamp) -> Option<Vec<Fact>> {

@@ -39,6 +39,11 @@ pub enum Rejection {
     /// The teardown is not paused.
     #[error("teardown is not paused; nothing to resume")]
     NotPaused,
+    /// Others are at work, who do not ask.
+    #[error(
+        "its Applications are deleted or let go all at once: that is only recorded here, and cannot be held, skipped or ended"
+    )]
+    Witnessed,
     /// What was named cannot be skipped.
     #[error("{0}")]
     NothingToSkip(String),

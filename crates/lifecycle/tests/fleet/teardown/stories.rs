@@ -175,6 +175,59 @@ fn steps_are_counted_as_the_strategy_has_them() {
     assert_eq!(view(all_at_once.state()).unwrap().message, "deleting all Applications");
 }
 
+/// Whenever the process dies, the record of what others do is whole.
+#[test]
+fn what_others_do_all_at_once_is_recorded() {
+    let run = |crash_before: Option<u32>| {
+        let mut world = World::new(Request { order: Order::Collected, ..request("AllAtOnce") });
+        world.crash_before = crash_before;
+        world.run_until(100);
+        for name in ["config-a", "config-b", "db-a", "db-b", "web-a", "web-b"] {
+            world.deleted_by_others(name);
+        }
+        world.run_until(500);
+        assert_eq!(world.explain().split(';').next(), Some("deleting all Applications"));
+        world.released_by_others("x");
+        world.run();
+        assert!(
+            !world.durable.iter().any(|fact| matches!(fact, Fact::Condemned { .. })),
+            "others delete them"
+        );
+        world
+    };
+    let whole = run(None);
+    assert_eq!(end(&whole), Some(End::Completed));
+    assert_eq!(message(&whole), "6 Applications are gone, 1 Applications are let go");
+    let told: Vec<String> = milestones(whole.state()).iter().map(|one| one.reason.to_string()).collect();
+    assert_eq!(told, ["DeletionStarted", "DeletionCompleted"]);
+    let become_of = |world: &World| {
+        let found = view(world.state()).unwrap();
+        let members = found.members.into_iter().map(|one| (one.application, one.status));
+        (found.end, found.message, members.collect::<Vec<_>>())
+    };
+    for crash_before in 1..=whole.happened {
+        let died = run(Some(crash_before));
+        assert_eq!(become_of(&died), become_of(&whole), "died before {crash_before}");
+    }
+}
+
+#[test]
+fn those_that_outlive_their_set_are_let_go() {
+    let mut world = World::new(Request { order: Order::Orphaned, ..request("AllAtOnce") });
+    world.run_until(100);
+    assert_eq!(message(&world), "letting all Applications go");
+    let names: Vec<String> = world.apps.keys().cloned().collect();
+    names.iter().for_each(|name| world.released_by_others(name));
+    world.run();
+    let found = view(world.state()).unwrap();
+    assert_eq!((found.end, found.message.as_str()), (Some(End::Completed), "7 Applications are let go"));
+    assert!(found.members.iter().all(|one| one.status == MemberStatus::Released && one.step == "1"));
+    // A set without Applications leaves a record, too.
+    let mut none = World::new(Request { order: Order::Orphaned, members: Vec::new(), ..request("") });
+    none.run();
+    assert_eq!((end(&none), message(&none)), (Some(End::Completed), "0 Applications are let go".to_owned()));
+}
+
 #[test]
 fn what_is_told_of_a_deletion_is_found_in_its_state() {
     let options = Options { deadline: Some(seconds(120)), on_late: OnLate::Hold };

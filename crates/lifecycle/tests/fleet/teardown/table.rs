@@ -34,6 +34,77 @@ fn begun() -> Fact {
     decide(&State::New, &Input::Begin(Box::new(the_request())), at(0)).unwrap().remove(0)
 }
 
+/// The same, where others are at work.
+fn witnessed(order: Order) -> Fact {
+    let request = Request { order, members: vec![spec("waiting", "")], ..the_request() };
+    decide(&State::New, &Input::Begin(Box::new(request)), at(0)).unwrap().remove(0)
+}
+
+/// States of what is only recorded; in those at work there is a member of every kind.
+pub fn witnessed_states() -> Vec<(&'static str, State)> {
+    let members = ["going", "gone", "released", "waiting"].map(|name| spec(name, ""));
+    let begun = |order| {
+        let request = Request { order, members: members.to_vec(), ..the_request() };
+        decide(&State::New, &Input::Begin(Box::new(request)), at(0)).unwrap().remove(0)
+    };
+    let at_work = |order| {
+        vec![
+            begun(order),
+            moved(0),
+            Fact::Going { member: "going".into(), at: at(3) },
+            Fact::Gone { member: "gone".into(), at: at(3) },
+            Fact::Released { member: "released".into(), at: at(4) },
+        ]
+    };
+    let finished = Fact::Finished { end: End::Error, message: "over".into(), at: at(9) };
+    vec![
+        ("Begun", fold([begun(Order::Collected)])),
+        ("Collected", fold(at_work(Order::Collected))),
+        ("Orphaned", fold(at_work(Order::Orphaned))),
+        ("Finished", fold([at_work(Order::Orphaned), vec![finished]].concat())),
+    ]
+}
+
+/// What others do is seen, and nothing is asked for; what an earlier program cannot read has a number that it does not know.
+#[test]
+fn what_is_only_recorded_follows_what_is_seen() {
+    for (name, state) in witnessed_states() {
+        assert_eq!(state.kind(), 3, "{name}");
+        for member in ["going", "gone", "released", "waiting"] {
+            for (fact, _) in about_members(member)
+                .into_iter()
+                .chain([(Fact::Released { member: member.into(), at: at(9) }, "")])
+            {
+                let may_be = matches!(name, "Collected" | "Orphaned")
+                    && match (&fact, member) {
+                        (Fact::Going { .. }, "waiting") | (Fact::KeptBy { .. }, "going") => true,
+                        (Fact::Gone { .. } | Fact::Released { .. }, "waiting" | "going") => true,
+                        _ => false,
+                    };
+                assert_eq!(
+                    evolve(state.clone(), &fact).is_ok(),
+                    may_be,
+                    "{} in {name}: {fact:?}",
+                    kind(&fact)
+                );
+            }
+        }
+        let owed = pending(&state, at(10)).commands;
+        let is_watch = |one: &tidegate_lifecycle::teardown::Command| one.is_standing();
+        let watched = if matches!(name, "Collected" | "Orphaned") { 2 } else { 0 };
+        assert!(owed.iter().all(is_watch) && owed.len() == watched, "{name}: {owed:?}");
+        if state.is_finished() {
+            continue;
+        }
+        for wish in [Wish::Pause, Wish::Resume, Wish::Terminate, Wish::Skip(Scope::Member("waiting".into()))]
+        {
+            let wish = Input::Wish { wish, by: "ann".into(), why: String::new() };
+            assert_eq!(decide(&state, &wish, at(10)), Err(Rejection::Witnessed), "{name}");
+        }
+    }
+    assert_eq!((witnessed(Order::Collected).kind(), begun().kind()), (19, 1));
+}
+
 fn approval(token: &str) -> Approval {
     Approval { token: token.into(), said: said("cia") }
 }
@@ -97,6 +168,7 @@ fn kind(fact: &Fact) -> &'static str {
         Fact::TerminateRequested(_) => "TerminateRequested",
         Fact::Finished { .. } => "Finished",
         Fact::Approved(_) => "Approved",
+        Fact::Released { .. } => "Released",
     }
 }
 
@@ -123,6 +195,8 @@ fn about_the_teardown() -> Vec<(Fact, &'static str)> {
     let running = "Begun Deleting";
     vec![
         (begun(), "New"),
+        (Fact::Released { member: "waiting".into(), at: at(9) }, ""),
+        (witnessed(Order::Orphaned), "New"),
         (moved(0), "Begun"),
         (moved(1), running),
         (moved(2), ""),
@@ -203,6 +277,7 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
         Err(Rejection::AlreadyFinished { .. }) => "AlreadyFinished".into(),
         Err(Rejection::AlreadyPaused { .. }) => "AlreadyPaused".into(),
         Err(Rejection::NotPaused) => "NotPaused".into(),
+        Err(Rejection::Witnessed) => "Witnessed".into(),
         Err(Rejection::NothingToSkip(_)) => "NothingToSkip".into(),
     }
 }

@@ -1,6 +1,6 @@
 //! An API server with the Applications of a set, on virtual time. It is the witness: what must hold is asked of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use tidegate_lifecycle::teardown::{
@@ -50,6 +50,8 @@ pub struct World {
     scheduled: u32,
     alarms: u32,
     deaths: u32,
+    /// Applications that are not the set's any more.
+    released: BTreeSet<String>,
 }
 
 pub fn uid(name: &str) -> String {
@@ -78,6 +80,7 @@ impl World {
             scheduled: 0,
             alarms: 0,
             deaths: 0,
+            released: BTreeSet::new(),
         };
         world.at(0, Input::Begin(Box::new(request)));
         world
@@ -271,7 +274,28 @@ impl World {
         }
     }
 
+    /// Somebody else deletes an Application, which takes a while.
+    pub fn deleted_by_others(&mut self, name: &str) {
+        let app = self.apps.get_mut(name).unwrap();
+        app.deleting = true;
+        let (uid, lingers) = (app.uid.clone(), app.lingers.unwrap());
+        self.look(name, &uid);
+        self.schedule(self.now + lingers, Event::Vanish(name.to_owned(), uid));
+    }
+
+    /// Somebody else takes an Application from the set.
+    pub fn released_by_others(&mut self, name: &str) {
+        self.released.insert(name.to_owned());
+        self.look(name, &uid(name));
+    }
+
     fn look(&mut self, name: &str, uid: &str) {
+        if self.teardown().order.is_witnessed() && self.apps.get(name).is_some_and(|app| !app.deleting) {
+            if self.released.contains(name) {
+                self.tell(name, uid, Sight::Released);
+            }
+            return;
+        }
         let sight = match self.find(name, uid) {
             Found::There => Sight::There { kept_by: "its finalizer".into() },
             Found::Gone => Sight::Gone,

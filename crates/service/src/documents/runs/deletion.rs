@@ -1,4 +1,4 @@
-//! What the facts of an ordered deletion tell.
+//! What the facts of a deletion tell.
 
 use serde_json::{Value, json};
 use tidegate_lifecycle::teardown::{Approval, Fact, Listed, Order, Stage};
@@ -24,12 +24,17 @@ fn step_name(order: &Order, step: u32) -> String {
 fn told(fact: &Fact, order: &Order) -> Told {
     match fact {
         Fact::Begun { by, order, members, at, .. } => {
-            let text = format!("{} Applications are to be deleted", members.len());
+            let what = match order {
+                Order::Orphaned => "are let go, and outlive their ApplicationSet",
+                Order::Collected => "are deleted with their ApplicationSet, all at once",
+                _ => "are to be deleted",
+            };
+            let text = format!("{} Applications {what}", members.len());
             let steps: Vec<Value> = (0..order.step_count())
                 .map(|step| json!({"step": order.number(step), "selects": order.words(step)}))
                 .collect();
             Told::begun(by, &text).at(*at).details(json!({
-                "order": order_word(order),
+                "order": order.word(),
                 "steps": steps,
                 "applications": members.iter().map(|one| member(one, order)).collect::<Vec<_>>(),
             }))
@@ -84,6 +89,9 @@ fn of_member(fact: &Fact, order: &Order) -> Told {
         }
         Fact::StillThere { member, at } => Told::about("still-there", member, "is still there").at(*at),
         Fact::Gone { member, at } => Told::about("gone", member, "is gone").at(*at),
+        Fact::Released { member, at } => {
+            Told::about("released", member, "is let go: it is not the set's any more, and stays").at(*at)
+        }
         Fact::CallFailed { member, message, retry_at } => {
             let text = format!("a call failed and is made again at {retry_at}: {message}");
             Told::about("call-failed", member, text).details(json!({"message": message, "retryAt": retry_at}))
@@ -108,15 +116,6 @@ fn member(listed: &Listed, order: &Order) -> Value {
     json!({"name": listed.name, "step": number})
 }
 
-/// As `deletionOrder` has it.
-fn order_word(order: &Order) -> &'static str {
-    match order {
-        Order::AllAtOnce => "AllAtOnce",
-        Order::Reverse { .. } => "Reverse",
-        Order::Custom { .. } => "Custom",
-    }
-}
-
 /// What a deletion waited for.
 pub(super) fn waits(facts: &[Fact]) -> Vec<WaitSpan> {
     const PAUSED: &str = "paused";
@@ -131,7 +130,9 @@ pub(super) fn waits(facts: &[Fact]) -> Vec<WaitSpan> {
                 let why = format!("it is being deleted and waits for {kept_by}");
                 course.begin(member, &format!("Application {member}"), why, now);
             }
-            Fact::SeenGone { member, at } | Fact::Gone { member, at } => course.end(member, *at),
+            Fact::SeenGone { member, at } | Fact::Gone { member, at } | Fact::Released { member, at } => {
+                course.end(member, *at)
+            }
             Fact::Left { member, said } => course.end(member, said.at),
             Fact::Paused(said) => course.begin(PAUSED, "the deletion", held(said), said.at),
             Fact::Resumed(said) => course.end(PAUSED, said.at),
@@ -151,6 +152,7 @@ fn fact_time(fact: &Fact) -> Option<Timestamp> {
         | Fact::SeenGone { at, .. }
         | Fact::StillThere { at, .. }
         | Fact::Gone { at, .. }
+        | Fact::Released { at, .. }
         | Fact::Joined { at, .. }
         | Fact::DeadlinePassed { at, .. }
         | Fact::Finished { at, .. } => Some(*at),

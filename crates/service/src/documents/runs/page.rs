@@ -1,7 +1,7 @@
 //! The record as a page: everything on one screen after the other, and nothing that has to be opened to be printed.
 
 use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
-use tidegate_lifecycle::teardown::{ApprovalView, MemberStatus, TeardownView};
+use tidegate_lifecycle::teardown::{ApprovalView, OrderWord, TeardownView};
 use tidegate_model::{Timestamp, Wisher, format_duration};
 
 use super::{Run, RunDocument, RunKind, RunLine};
@@ -171,7 +171,7 @@ fn of_deletion(deletion: &TeardownView) -> Markup {
     let steps = shown.map(|step| {
         let number = step.step.map_or_else(|| OUTSIDE.to_owned(), |number| number.to_string());
         let of_step = deletion.members.iter().filter(|member| member.step == number);
-        let gone = of_step.filter(|member| member.status == MemberStatus::Gone).count();
+        let gone = of_step.filter(|member| deletion.order.is_end(member.status)).count();
         cells([
             step_number(&number),
             &step.selects,
@@ -194,7 +194,15 @@ fn of_deletion(deletion: &TeardownView) -> Markup {
     Markup::all([
         Markup::all(approvals),
         Markup::of("h2", "Steps, in the order of the deletion"),
-        table(["Step", "Selects", "Gone", "At once"], steps),
+        table(
+            [
+                "Step",
+                "Selects",
+                if deletion.order == OrderWord::Orphan { "Let go" } else { "Gone" },
+                "At once",
+            ],
+            steps,
+        ),
         Markup::of("h2", "Applications"),
         table(["Step", "Application", "Status", "Since", "Message"], members),
     ])

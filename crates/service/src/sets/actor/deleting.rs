@@ -23,7 +23,9 @@ use tidegate_model::{StreamId, StreamKind, Timestamp};
 use tidegate_oplog::Lookup;
 
 use super::milestones::Told;
+use super::witnessing::Witnessed;
 use super::{AGAIN_AFTER, SetState, Unbegun};
+use crate::sets::left::spec;
 use crate::sets::messages::SetMessage;
 use crate::sets::standing::member;
 use crate::sets::tearing::{Deletions, Tearing, TearingParts};
@@ -43,14 +45,17 @@ pub(super) struct Teardowns {
     pub told: Told,
     /// What is to be done before Applications are deleted.
     pub deletions: Deletions,
+    /// The record of the deletion of the set, where that has no order.
+    pub witnessed: Option<Witnessed>,
 }
 
 impl SetState {
     /// Goes on with the teardown that the log has of it.
     pub(super) async fn recall_teardown(&mut self) -> Result<(), ActorProcessingErr> {
-        let engine = &self.shared.applications.engine;
+        let engine = self.shared.applications.engine.clone();
         let lookup = Lookup::of_set(full_name(&self.set)).and_kind(StreamKind::TEARDOWN);
-        let Some(newest) = engine.machines::<Fact>(lookup).await?.pop() else { return Ok(()) };
+        let mut all = engine.machines::<Fact>(lookup).await?;
+        let Some(newest) = self.recall_witnessed(&mut all).await? else { return Ok(()) };
         self.teardowns.id = Some(newest.stream);
         if newest.summary.is_open() {
             // What is to be done before a deletion is known before the first of them goes on.
@@ -67,7 +72,7 @@ impl SetState {
         Ok(())
     }
 
-    async fn run_teardown(
+    pub(super) async fn run_teardown(
         &self,
         id: StreamId,
         begin: Option<Input>,
@@ -78,6 +83,7 @@ impl SetState {
             shared: Arc::clone(&self.shared.applications),
             store: Arc::clone(&self.shared.store),
             set: self.key.clone(),
+            sets: self.shared.board.clone(),
             deletions: self.teardowns.deletions.clone(),
             moved: Arc::new(move |_| tell()),
         };
@@ -95,7 +101,7 @@ impl SetState {
         let approved = permit.map(|permit| approval(permit, self.now()));
         let asker = Asker::of(&self.set.metadata);
         self.teardowns.deletions.set(&deletions, asker.clone());
-        let mut specs: Vec<MemberSpec> = deletions.iter().map(spec).collect();
+        let mut specs: Vec<MemberSpec> = deletions.iter().map(|one| spec(&one.application)).collect();
         if let Some(running) = &self.teardowns.running {
             let known = self.teardowns.last.as_ref().and_then(State::teardown);
             let is_new = |one: &MemberSpec| {
@@ -206,6 +212,7 @@ impl SetState {
 
     /// It stands in another way.
     pub(super) async fn teardown_moved(&mut self) {
+        self.witnessed_moved().await;
         let Some(running) = &self.teardowns.running else { return };
         match running.state().await {
             Ok(state) => {
@@ -244,6 +251,9 @@ impl SetState {
         let known = self.shared.applications.as_ref();
         match deleting(&self.set, &existing, known, &self.shared.options) {
             Next::Release(free) => {
+                if !self.witness().await {
+                    return self.set_alarm(myself, now + AGAIN_AFTER);
+                }
                 let changes = Changes { update: free, ..Changes::default() };
                 let writes = writing::write(&self.shared, &changes, &[]).await;
                 self.written(myself, writes);
@@ -258,6 +268,7 @@ impl SetState {
             }
             // That it is over is recorded, and told, before the set goes.
             Next::Finish { .. } if self.teardown_ends() => {}
+            Next::Finish { .. } if !self.witness().await => {}
             Next::Finish { members } => self.finish(myself, &existing, members).await,
             Next::Stay(invalid) => {
                 self.failure = Some(wrote(Reason::DeleteApplicationError, &invalid.to_string()));
@@ -354,6 +365,9 @@ impl SetState {
         self.end_calling();
         self.give_up_look();
         self.end_rollout("the ApplicationSet is gone").await;
+        if self.teardowns.running.is_none() {
+            self.witness_gone().await;
+        }
         if let Some(running) = &self.teardowns.running {
             let wish = Input::Wish {
                 wish: Wish::Terminate,
@@ -389,11 +403,6 @@ fn approval(permit: Permit, now: Timestamp) -> Approval {
     };
     let said = permit.given.map(|given| Said { by: given.by, why: given.reason, at: given.at.moment() });
     Approval { token: permit.token, said: said.unwrap_or_else(by_hand) }
-}
-
-fn spec(deletion: &Deletion) -> MemberSpec {
-    let metadata = &deletion.application.metadata;
-    MemberSpec { name: metadata.name.clone(), uid: metadata.uid.clone(), labels: metadata.labels.clone() }
 }
 
 /// An Application with the finalizers that let its objects stay, where it has others.

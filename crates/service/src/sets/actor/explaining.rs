@@ -33,7 +33,10 @@ impl SetState {
         let rollout = self.own_rollout();
         let mut rollout_view = rollout.and_then(|state| self.viewed(state));
         let teardown = self.teardowns.last.as_ref().filter(|_| self.teardowns.running.is_some());
-        let explanation = match (teardown.or_else(|| self.told_cut()), rollout) {
+        let teardown = teardown.or_else(|| self.told_cut());
+        let witnessed = self.teardowns.witnessed.as_ref();
+        let explanation = match (teardown, rollout) {
+            (None, _) if let Some(witnessed) = witnessed => Some(teardown::explain(&witnessed.state, now)),
             (Some(teardown), _) => {
                 let mut explanation = teardown::explain(teardown, now);
                 self.say_what_stays(teardown, &mut explanation);
@@ -71,13 +74,18 @@ impl SetState {
             // What was quoted may have several.
             line: line.split_whitespace().collect::<Vec<_>>().join(" "),
             rollout: rollout_view,
-            teardown: self.teardowns.last.as_ref().and_then(teardown::view),
+            teardown: witnessed
+                .map(|witnessed| &witnessed.state)
+                .or(self.teardowns.last.as_ref())
+                .and_then(teardown::view),
             outside: explanation.as_ref().map(|one| one.outside.clone()).unwrap_or_default(),
             explanation,
             refused: self.refused.clone(),
             held: self.held(),
             rollout_id: self.rollouts.id.filter(|_| self.own_rollout().is_some()),
-            teardown_id: self.teardowns.id.filter(|_| self.teardowns.last.is_some()),
+            teardown_id: witnessed
+                .map(|witnessed| witnessed.id)
+                .or_else(|| self.teardowns.id.filter(|_| self.teardowns.last.is_some())),
             retry: self.asked.as_ref().map(Into::into),
         }
     }

@@ -136,6 +136,12 @@ impl SetStore for FolderSets {
         blocking(self.kept.clone(), is_going).await
     }
 
+    async fn is_there(&self, set: &ApplicationSet) -> Result<bool, ServiceError> {
+        let (known, key, uid) = (Arc::clone(&self.known), AppKey::of_set(set), set.metadata.uid.clone());
+        let is_there = move || known.with(|all| Ok(all.get(&key).is_some_and(|one| one.metadata.uid == uid)));
+        blocking(self.kept.clone(), is_there).await
+    }
+
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let (folder, known, set) = (self.folder.clone(), Arc::clone(&self.known), set.clone());
         let remove = move || {

@@ -117,6 +117,13 @@ pub trait SetStore: Send + Sync + 'static {
     /// The store does not answer.
     async fn is_going(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
 
+    /// Whether a set is there now, past every cache: one that is not told any more may be.
+    ///
+    /// # Errors
+    ///
+    /// The store does not answer.
+    async fn is_there(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
+
     /// Asks for a set to go, by a person's wish; what becomes of it the watch tells. With `orphan` its Applications are to
     /// outlive it: it is told with the finalizer `orphan`, which whoever serves it takes off by [`mark`](Self::mark) once they are
     /// released, unless [garbage is collected](Self::collects_garbage).

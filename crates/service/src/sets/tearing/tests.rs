@@ -64,6 +64,10 @@ impl SetStore for Witness {
         panic!("nobody asks for that")
     }
 
+    async fn is_there(&self, _: &ApplicationSet) -> Result<bool, ServiceError> {
+        panic!("nobody asks for that")
+    }
+
     async fn delete(&self, _: &ApplicationSet, _: bool) -> Result<(), ServiceError> {
         panic!("nobody asks for that")
     }
@@ -130,8 +134,14 @@ async fn applications_go_in_their_order_and_what_is_to_stay_stays() {
     before.set(&deletions, None);
     let store: Arc<dyn SetStore> = Arc::clone(&witness) as Arc<dyn SetStore>;
     let set = AppKey { namespace: "argocd".to_owned(), name: "fleet".to_owned() };
-    let parts =
-        TearingParts { shared: served.shared(), store, set, deletions: before, moved: Arc::new(|_| {}) };
+    let parts = TearingParts {
+        shared: served.shared(),
+        store,
+        set,
+        sets: SetBoard::default(),
+        deletions: before,
+        moved: Arc::new(|_| {}),
+    };
     let step = |env: &str| Selection {
         expressions: vec![Expression {
             key: "env".to_owned(),

@@ -195,6 +195,10 @@ impl SetStore for KubernetesSets {
         Ok(found.is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_some()))
     }
 
+    async fn is_there(&self, set: &ApplicationSet) -> Result<bool, ServiceError> {
+        Ok(self.find::<Sets>(&AppKey::of_set(set), &set.metadata.uid).await? == Found::There)
+    }
+
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let propagation = if orphan { Propagation::Orphan } else { Propagation::Background };
         let key = AppKey::of_set(set);
