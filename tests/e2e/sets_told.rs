@@ -1,4 +1,4 @@
-//! What people are told of ApplicationSets whose rollouts and ordered deletions do not go straight: who has left, who has
+//! What people are told of ApplicationSets whose rollouts and deletions do not go straight: who has left, who has
 //! approved, what is tried again, what was ended, and what can be done then.
 
 use std::fs;

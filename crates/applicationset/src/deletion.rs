@@ -6,7 +6,7 @@ use tidegate_model::argo::{Application, ApplicationSet, ObjectMeta};
 
 use crate::known::{Known, lost_cluster};
 use crate::order::{InvalidOrder, order};
-use crate::ownership::{Owner, beside, may_adopt, members, owner, released};
+use crate::ownership::{Owner, may_adopt, members, owner, released};
 use crate::policy::{Options, allowed, why_kept};
 
 /// Kubernetes' own word for a set whose Applications are to outlive it.
@@ -126,7 +126,7 @@ pub fn witnessed(set: &ApplicationSet, options: &Options) -> Order {
 /// taken from it before it was seen to go.
 pub fn departing<'a>(
     set: &ApplicationSet,
-    existing: &'a [Application],
+    existing: impl IntoIterator<Item = &'a Application>,
     options: &Options,
 ) -> Vec<&'a Application> {
     let is_outlived = why_outlived(set, options).is_some();
@@ -135,7 +135,7 @@ pub fn departing<'a>(
         Owner::Nobody => is_outlived && may_adopt(set, one),
         Owner::Other(_) => false,
     };
-    beside(set, existing).filter(is_departing).collect()
+    existing.into_iter().filter(is_departing).collect()
 }
 
 /// The finalizers of a set, where it needs one more: without it the set would be gone, and Kubernetes delete its

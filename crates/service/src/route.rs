@@ -176,7 +176,7 @@ pub async fn find(state_dir: &StateDir, notices: &dyn Notices, text: &str) -> Re
     Ok(operations::find(candidates, text, state_dir)?.known()?)
 }
 
-/// Rollouts and ordered deletions of an ApplicationSet, or of all, oldest first.
+/// Rollouts and deletions of an ApplicationSet, or of all, oldest first.
 pub async fn run_list(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -194,7 +194,7 @@ fn run_lines(reply: Reply) -> Result<Vec<RunLine>, ServiceError> {
     }
 }
 
-/// The rollout or ordered deletion a person means, and everything that was recorded about it.
+/// The rollout or deletion a person means, and everything that was recorded about it.
 pub async fn run(state_dir: &StateDir, notices: &dyn Notices, text: &str) -> Result<Run, ServiceError> {
     let find = Request::FindRuns { text: text.to_owned() };
     let (candidates, queries) = match look(state_dir, notices, &find).await? {

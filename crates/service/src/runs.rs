@@ -1,4 +1,4 @@
-//! The rollouts and ordered deletions of ApplicationSets that the log has, and finding those that a person means.
+//! The rollouts and deletions of ApplicationSets that the log has, and finding those that a person means.
 
 use std::collections::BTreeMap;
 

@@ -239,7 +239,8 @@ fn a_deletion_without_an_order_is_recorded_as_what_it_is() {
     let own = set(&json!({}));
     // Kubernetes was faster: its mark is all that is left.
     let taken = released(&own, &live("c", &json!({})));
-    let nobodys = live("d", &json!({"metadata": {"ownerReferences": null}}));
+    let mut nobodys = released(&own, &live("d", &json!({})));
+    nobodys.metadata.annotations.clear();
     let there = [live("a", &json!({})), live("b", &going), taken, nobodys, foreign];
     let free = Options::default();
     let kept = Options { policy: Some(ApplicationsSync::CreateUpdate), ..Options::default() };

@@ -50,7 +50,7 @@ pub enum AppsetCommand {
     Status(OneSetArgs),
     /// Why its progressive sync or deletion is where it is
     Explain(OneSetArgs),
-    /// List its rollouts and ordered deletions, past and present, or those of all sets; also of sets that are gone
+    /// List its rollouts and deletions, past and present, or those of all sets; also of sets that are gone
     Runs(RunsArgs),
     /// Show one of them: its steps, what became of each Application, who decided what and why, and what it waited for
     ShowRun(ShowRunArgs),

@@ -1,4 +1,4 @@
-//! Rollouts and ordered deletions of ApplicationSets for people: `appset runs` and `appset show-run`.
+//! Rollouts and deletions of ApplicationSets for people: `appset runs` and `appset show-run`.
 
 use std::time::Duration;
 

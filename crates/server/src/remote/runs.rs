@@ -1,4 +1,4 @@
-//! Rollouts and ordered deletions of a `tidegate serve` elsewhere.
+//! Rollouts and deletions of a `tidegate serve` elsewhere.
 
 use tidegate_service::documents::runs::{Run, RunLine};
 use tidegate_service::error::ServiceError;

@@ -1,4 +1,4 @@
-//! Rollouts and ordered deletions of ApplicationSets, past and present: listed, shown, and passed on as files.
+//! Rollouts and deletions of ApplicationSets, past and present: listed, shown, and passed on as files.
 
 use axum::body::Body;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
@@ -23,7 +23,7 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 "/api/v1/runs",
                 "listRuns",
-                "Rollouts and ordered deletions of ApplicationSets, the newest first; also of sets that are gone",
+                "Rollouts and deletions of ApplicationSets, the newest first; also of sets that are gone",
             ),
             list,
         ),

@@ -67,18 +67,18 @@ pub enum Request {
         /// Which.
         operation: OperationId,
     },
-    /// Rollouts and ordered deletions of ApplicationSets: of one, or of all.
+    /// Rollouts and deletions of ApplicationSets: of one, or of all.
     Runs {
         /// The name of the set, or `NAMESPACE/NAME`. It may be gone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         set: Option<String>,
     },
-    /// The rollouts and ordered deletions a person may mean.
+    /// The rollouts and deletions a person may mean.
     FindRuns {
         /// An id, the beginning of one, or the name of an ApplicationSet.
         text: String,
     },
-    /// A rollout or an ordered deletion, and everything recorded about it.
+    /// A rollout or a deletion, and everything recorded about it.
     Run {
         /// Which.
         id: StreamId,

@@ -1,4 +1,4 @@
-//! Answers about rollouts and ordered deletions of ApplicationSets, from the log.
+//! Answers about rollouts and deletions of ApplicationSets, from the log.
 
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamId;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_applicationset::ownership::{owner_uid, set_of};
-use tidegate_applicationset::rollout::BY;
+use tidegate_applicationset::rollout::{BY, full_name};
 use tidegate_executor::{EngineError, MachineError, Running};
 use tidegate_lifecycle::teardown::{
     Fact, Input, MemberSpec, Options, Order, OrderedDeletion, Request, Teardown,
@@ -119,7 +119,10 @@ async fn begin(
     members: Vec<MemberSpec>,
 ) -> Result<(), Unrecorded> {
     let engine = &shared.applications.engine;
-    let all = Lookup::of_set(key.to_string()).and_kind(StreamKind::TEARDOWN);
+    let mut set = ApplicationSet::default();
+    (set.metadata.namespace, set.metadata.name) = (key.namespace.clone(), key.name.clone());
+    uid.clone_into(&mut set.metadata.uid);
+    let all = Lookup::of_set(full_name(&set)).and_kind(StreamKind::TEARDOWN);
     for entry in engine.machines::<Fact>(all).await? {
         // Of one that is compacted only that it was is known.
         let known = engine.machine_state::<OrderedDeletion>(entry.stream).await.ok().flatten();
@@ -127,14 +130,11 @@ async fn begin(
             return Ok(());
         }
     }
-    let mut set = ApplicationSet::default();
-    (set.metadata.namespace, set.metadata.name) = (key.namespace.clone(), key.name.clone());
-    uid.clone_into(&mut set.metadata.uid);
     if shared.store.is_there(&set).await? {
         return Ok(());
     }
     let id = engine.next_id().await?;
-    let request = request(key.to_string(), uid.to_owned(), BY.to_owned(), Order::Collected, members);
+    let request = request(full_name(&set), uid.to_owned(), BY.to_owned(), Order::Collected, members);
     run(shared, id.into(), key, Some(Input::Begin(Box::new(request)))).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `appset runs`, `appset show-run` and `appset export-run`: the record of rollouts and ordered deletions.
+//! `appset runs`, `appset show-run` and `appset export-run`: the record of rollouts and deletions.
 
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_service::documents::runs::{Run, RunLine};

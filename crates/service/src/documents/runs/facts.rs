@@ -1,4 +1,4 @@
-//! A recorded fact of a rollout or an ordered deletion, as programs and people read it.
+//! A recorded fact of a rollout or a deletion, as programs and people read it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -27,7 +27,10 @@ impl SetState {
         if let Some(asker) = Asker::new(by, reason, self.now().into()) {
             asker.annotate(&mut removed.metadata.annotations);
         }
-        self.shared.store.delete(&removed, orphan).await.map_err(|error| error.to_string())
+        self.shared.store.delete(&removed, orphan).await.map_err(|error| error.to_string())?;
+        // It may be gone before it is told once more.
+        self.set.metadata.annotations = removed.metadata.annotations;
+        Ok(())
     }
 
     /// Somebody deletes it again: that goes on as it was asked for first.

@@ -2,6 +2,9 @@
 //! in a cluster it is Kubernetes that deletes them, when the set is gone. What is done for it is done as ever; a machine that asks
 //! for nothing records what becomes of each Application, also when the actor of the set is not there any more.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use tidegate_application::deletion::Asker;
 use tidegate_applicationset::deletion::{departing, witnessed};
 use tidegate_applicationset::rollout::{BY, full_name};
@@ -84,7 +87,7 @@ impl SetState {
 
     /// Its deletion is in the record before anything is done of it. Whether that is so.
     pub(super) async fn witness(&mut self) -> bool {
-        let all = members::existing(&self.shared, &self.set, self.generated.as_deref());
+        let all = members::of(&self.shared, &self.set, self.generated.as_deref());
         let new = self.unrecorded(&all);
         if let Some(Witnessed { running: Some(running), .. }) = &self.teardowns.witnessed {
             let join = |member| running.tell(Input::Joined { member: Box::new(member) });
@@ -136,14 +139,14 @@ impl SetState {
     }
 
     /// Those whose end neither record is about.
-    fn unrecorded<'a>(&self, all: &'a [Application]) -> Vec<&'a Application> {
+    fn unrecorded<'a>(&self, all: &'a BTreeMap<String, Arc<Application>>) -> Vec<&'a Application> {
         let is_in_order = |one: &Application| {
             let member = self.own_teardown().and_then(|last| last.members.get(&one.metadata.name));
             member.is_some_and(|member| is_it(member, one) && member.progress.is_settled())
         };
         let is_known =
             |one: &Application| self.teardowns.witnessed.as_ref().is_some_and(|all| all.knows(one));
-        let all = departing(&self.set, all, &self.shared.options).into_iter();
+        let all = departing(&self.set, all.values().map(Arc::as_ref), &self.shared.options).into_iter();
         all.filter(|one| !is_known(one) && !is_in_order(one)).collect()
     }
 
