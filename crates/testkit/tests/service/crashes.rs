@@ -64,8 +64,8 @@ pub fn recorded(world: &World) -> Vec<String> {
 }
 
 /// What is to be recorded of the deletion of the set.
-pub fn record_of(order: &str) -> Vec<String> {
-    vec![format!("{order} Some(Completed): a Gone, b Gone, c Gone")]
+pub fn record_of(order: &str, status: &str) -> Vec<String> {
+    vec![format!("{order} Some(Completed): a {status}, b {status}, c {status}")]
 }
 
 pub fn fleet(deletion: &'static str) -> Fleet {
@@ -136,7 +136,7 @@ impl Scenario {
             _ => &[],
         };
         assert_eq!(outcome.deleted, deleted);
-        let recorded = if let Self::Delete(order) = self { record_of(order) } else { Vec::new() };
+        let recorded = if let Self::Delete(order) = self { record_of(order, "Gone") } else { Vec::new() };
         assert_eq!(outcome.recorded, recorded);
         let is_there = outcome.objects.keys().any(|key| key.contains("Application"));
         assert_eq!(is_there, !matches!(self, Self::Delete(_)), "{:?}", outcome.objects.keys());

@@ -32,6 +32,8 @@ pub enum Scenario {
     Change,
     /// The set is deleted with its Applications, in this order.
     Delete(&'static str),
+    /// The set is deleted, and its Applications outlive it.
+    Orphan,
 }
 
 /// How it has ended.
@@ -96,10 +98,12 @@ impl Scenario {
                 document["spec"]["template"]["metadata"]["annotations"] = json!({"contact": "shop"});
                 write(world, "fleet", &document);
             }
-            Self::Delete(_) => {
+            Self::Delete(_) | Self::Orphan => {
+                let orphan = self == Self::Orphan;
                 // Whoever got no answer asks again.
                 while world.apps().join("fleet.yaml").exists() {
-                    if life.sets().delete("fleet", false, "tester".to_owned(), String::new()).await.is_err() {
+                    if life.sets().delete("fleet", orphan, "tester".to_owned(), String::new()).await.is_err()
+                    {
                         tokio::time::sleep(Duration::from_secs(1)).await;
                     }
                 }
@@ -119,14 +123,18 @@ impl Scenario {
         let (stays, goes) = (vec![Change::Made], vec![Change::Made, Change::Removed]);
         let expected: &[(&str, &Vec<Change>)] = match self {
             Self::Sync => &[],
-            Self::Rollout => &[("a", &stays), ("b", &stays), ("c", &stays)],
+            Self::Rollout | Self::Orphan => &[("a", &stays), ("b", &stays), ("c", &stays)],
             Self::Change => &[("a", &stays), ("b", &stays), ("c", &goes)],
             Self::Delete(_) => &[("a", &goes), ("b", &goes), ("c", &goes)],
         };
         let found: Vec<(&str, &Vec<Change>)> =
             outcome.generated.iter().map(|(name, changes)| (name.as_str(), changes)).collect();
         assert_eq!(found, expected);
-        let expected = if let Self::Delete(order) = self { record_of(order) } else { Vec::new() };
+        let expected = match self {
+            Self::Delete(order) => record_of(order, "Gone"),
+            Self::Orphan => record_of("Orphan", "Released"),
+            _ => Vec::new(),
+        };
         assert_eq!(outcome.recorded, expected);
         if let Self::Delete("Reverse" | "Custom") = self {
             assert_eq!(outcome.removed.last().unwrap(), "a", "{:?}", outcome.removed);

@@ -97,6 +97,7 @@ fn what_a_folder_serves_is_the_same_at_whichever_change_of_a_file_processes_die(
         folders::Scenario::Delete("Reverse"),
         folders::Scenario::Delete("Custom"),
         folders::Scenario::Delete("AllAtOnce"),
+        folders::Scenario::Orphan,
     ] {
         assert!(folders::die_everywhere(scenario) > 0);
     }
