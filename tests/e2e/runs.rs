@@ -417,7 +417,10 @@ fn that_applications_outlive_their_set_is_in_the_record() {
     let applications = shops.bench.json(&["app", "list", "-o", "json"]);
     let names = applications["items"].as_array().unwrap().iter();
     assert!(
-        names.filter(|one| one["name"].as_str().is_some_and(|name| name.starts_with("prod-"))).count() >= 4,
+        names
+            .filter(|one| one["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("prod-")))
+            .count()
+            >= 4,
         "{applications:#}"
     );
     shops.end();
