@@ -76,11 +76,11 @@ fn what_is_only_recorded_follows_what_is_seen() {
                 .chain([(Fact::Released { member: member.into(), at: at(9) }, "")])
             {
                 let may_be = matches!(name, "Collected" | "Orphaned")
-                    && match (&fact, member) {
-                        (Fact::Going { .. }, "waiting") | (Fact::KeptBy { .. }, "going") => true,
-                        (Fact::Gone { .. } | Fact::Released { .. }, "waiting" | "going") => true,
-                        _ => false,
-                    };
+                    && matches!(
+                        (&fact, member),
+                        (Fact::Going { .. } | Fact::Gone { .. } | Fact::Released { .. }, "waiting")
+                            | (Fact::KeptBy { .. } | Fact::Gone { .. } | Fact::Released { .. }, "going")
+                    );
                 assert_eq!(
                     evolve(state.clone(), &fact).is_ok(),
                     may_be,
