@@ -99,6 +99,7 @@ pub fn a_member_and_a_step_of_a_rollout_are_retried() {
     failed(&service, 2, &["qa-cart", "qa-catalog"]);
     browser.press("Retry step…");
     asks(&browser, "Applications of step 2 that are not done are brought to their targets once more.");
+    asks(&browser, "4 Applications: qa-cart, qa-catalog, qa-checkout, qa-search.");
     confirm(&browser, "the network is back");
     let told = service.until(&format!("{SHOPS}/explain"), |told| {
         told["rollout"]["step"] == 3 && told["rollout"]["steps"][1]["status"] == "Passed"
@@ -167,6 +168,9 @@ pub fn what_is_not_done_of_a_wave_is_marked_as_done() {
     browser.press(&format!("Mark as done {name}"));
     browser.until(&format!("{DIALOG}.querySelector('h2').textContent === 'Mark as done: {name}'"));
     asks(&browser, &format!("{name} counts as done, whatever the cluster says of it."));
+    asks(&browser, "2 objects: ");
+    asks(&browser, "Deployment fleet/frontend");
+    asks(&browser, "Job fleet/warm-up");
     confirm_with_a_reason(&browser, "warm enough for today");
     service.until(&operation, |one| one["finishedAt"].is_string());
     let ended = shown(&service, &id);

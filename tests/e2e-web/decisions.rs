@@ -180,7 +180,10 @@ pub fn what_is_synced_by_hand_is_tried_pruned_and_goes_back() {
     let short = &first[..7];
     browser.until(&format!("{DIALOG}.querySelector('h2').textContent === 'Roll back to {short}'"));
     asks(&browser, &format!("argocd/frontend goes back to {short}, deployed at "));
+    asks(&browser, "Created: ConfigMap fleet/old.");
+    asks(&browser, "Not there then, and stays: ConfigMap fleet/extra.");
     browser.click("#field-prune");
+    asks(&browser, "Deleted, but for what asks to stay: ConfigMap fleet/extra.");
     confirm(&browser, "2.0 breaks the till");
     let back = over(&service, "frontend", Some(&pruned));
     assert_eq!(back["phase"], "Succeeded", "{back:#}");

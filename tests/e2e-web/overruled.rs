@@ -61,6 +61,7 @@ pub fn objects_are_retried_skipped_and_marked_as_done() {
     has_ended(2);
     assert_eq!(service.bench.creations("Job", "flaky"), 2);
     browser.press("Retry what is not done of wave PreSync/0");
+    asks(&browser, "Application frontend, wave PreSync/0, 1 object: Job fleet/flaky.");
     asks(&browser, "What failed of what is not done of wave PreSync/0");
     confirm(&browser, "third time lucky");
     has_ended(3);
@@ -83,6 +84,7 @@ pub fn objects_are_retried_skipped_and_marked_as_done() {
     assert!(left * 60 + 60 >= seconds(&after), "{left} min: {after:#}");
     browser.press("Mark as done Deployment fleet/frontend");
     asks(&browser, "Deployment fleet/frontend counts as done, whatever the cluster says of it.");
+    asks(&browser, "Application frontend, wave Sync/0.");
     confirm_with_a_reason(&browser, "warm enough");
     service.until(&operation, |one| one["finishedAt"].is_string());
     let ended = shown(&service, &id);
@@ -208,6 +210,7 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
         &browser,
         "The rollout goes on without the Applications of step 1 that are not done. Operations of theirs that are under way are terminated first; what these have written by then stays.",
     );
+    asks(&browser, "1 Application: dev-cart.");
     confirm_with_a_reason(&browser, "dev is rebuilt");
     let qa = at_work(&service, 2, "qa-cart");
     let told = service.get(&format!("{SHOPS}/explain"));
@@ -237,6 +240,9 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
     );
     browser.press("Terminate…");
     asks(&browser, "What is at work is stopped, and the rollout ends. Applications stay as they are then.");
+    asks(&browser, "At work: qa-cart");
+    asks(&browser, "Not begun: ");
+    asks(&browser, "prod-cart, prod-catalog, prod-checkout, prod-search.");
     confirm(&browser, "the wrong image");
     let runs = service
         .until("/api/v1/runs?applicationSet=argocd/shops", |found| found["items"][0]["end"].is_string());

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::browser::key;
+use crate::browser::{Browser, key};
 use crate::service::{Different, OPERATOR, READER, Service, folder};
 
 const NO_SET: Different = Different { rollout: None, has_no_set: true, is_gated: false };
@@ -119,6 +119,7 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     let mut browser = service.browser(OPERATOR);
     // The fleet says in one line what it waits for.
     browser.await_text(&format!("waiting for an approval by somebody of plan {}", &hash[..12]));
+    without_the_plan(&browser);
     browser.open("/applications/argocd/backend");
     browser.await_text("Waits for an approval");
     browser.until("document.querySelector('details[open]').textContent.includes('ConfigMap fleet/more')");
@@ -152,6 +153,45 @@ pub fn a_plan_that_waits_is_shown_and_approved() {
     browser.until(&format!("{terms}.includes('Approved byann: looked at it')"));
     browser.is_clean();
     service.end();
+}
+
+/// Answers to what begins with one of these paths are this one, until another page is loaded.
+fn answered(browser: &Browser, paths: &[&str], status: u16) {
+    browser.run(&format!(
+        "window.asked ??= window.fetch;
+         const told = JSON.stringify({{code: 'broken', message: 'it is not to be had', next: 'look later'}});
+         window.fetch = (path, ...rest) => {paths}.some((one) => path.startsWith(one))
+           ? Promise.resolve(new Response(told, {{status: {status}}})) : window.asked(path, ...rest)",
+        paths = json!(paths)
+    ));
+}
+
+/// The view of an Application whose plan, and what else is asked for, is not to be had: from the list, which it leaves again.
+fn without_the_plan(browser: &Browser) {
+    let path = "/api/v1/applications/argocd/backend";
+    let (resources, diff) = (format!("{path}/resources"), format!("{path}/diff"));
+    let all = [resources.as_str(), &diff, "/api/v1/plans/", "/api/v1/operations?"];
+    let section = |id: &str| format!("document.getElementById('{id}').parentElement");
+    let waiting = "document.querySelector('[aria-label=\"The plan that waits for an approval\"]')";
+    for status in [404, 500] {
+        answered(browser, &all, status);
+        browser.click("[data-key=\"argocd/backend\"] .name a");
+        // It waits, and is not gone; each part says by itself what it cannot show, and the others show what they have.
+        browser.until(&format!("{waiting}.textContent.includes('cannot be read: it is not to be had: look later') && {waiting}.textContent.includes('terminate the operation and sync once more')"));
+        for id in ["differs", "operations"] {
+            browser.until(&format!(
+                "{}.querySelector('p.problem').textContent === 'it is not to be had: look later'",
+                section(id)
+            ));
+        }
+        browser.until("document.querySelector('[aria-labelledby=order] p.problem') && document.querySelectorAll('[aria-labelledby=order] .phase').length === 3");
+        browser.until("document.querySelector('#kept + p.empty') && document.querySelector('#history ~ .scroll tbody tr')");
+        answered(browser, &[], status);
+        browser.press("read the plan again");
+        browser.until(&format!("{waiting}.textContent.includes('What it does, and nothing else')"));
+        browser.run("history.back()");
+        browser.until("document.querySelector('h1').textContent === 'Applications'");
+    }
 }
 
 pub fn what_a_plan_changes_is_shown_and_not_what_differs_besides() {
@@ -205,9 +245,21 @@ pub fn an_operation_is_held_goes_on_and_is_approved() {
     let mut browser = service.browser(OPERATOR);
     browser.open(&format!("/operations/{id}"));
     browser.press("Pause…");
-    browser.write("#field-reason", "the database is being moved");
+    // As long as the API records it.
+    let reason = format!("the database is being moved{}", " again".repeat(170));
+    let reason = &reason[..1024];
+    browser.write("#field-reason", reason);
     browser.press("confirm");
     browser.until("document.querySelector('[data-do=\"Continue…\"]')");
+    // It is folded where much else stands, and can be read as a whole.
+    let held = "[...document.querySelectorAll('.terms > div')].find((one) => one.querySelector('dt').textContent === 'Held')";
+    browser.until(&format!("{held}.offsetHeight < 150"));
+    browser.run(&format!("{held}.querySelector('summary').focus()"));
+    browser.key(key::ENTER);
+    browser.until(&format!(
+        "{held}.querySelector('details').open && {held}.innerText.includes({})",
+        json!(reason)
+    ));
     let held = service.get(&format!("/api/v1/operations/{id}"));
     assert_eq!(held["pausedBy"], "ann");
     browser.until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.includes('held by ann: the database is being moved'))");
@@ -216,6 +268,20 @@ pub fn an_operation_is_held_goes_on_and_is_approved() {
     browser.press("confirm");
     browser.until("document.querySelector('[data-do=\"Pause…\"]')");
     browser.until("[...document.querySelectorAll('.timeline .mark title')].some((one) => one.textContent.endsWith('ann lets it go on: it is moved'))");
+    // The table says it too: that it was held, by whom, why and for how long; on a telephone as well.
+    browser.size(360, 740);
+    browser.run("document.querySelector('.picture ~ details').open = true");
+    let table = "document.querySelector('.picture ~ details table')";
+    browser.until(&format!("/: waited [^:]+ \\(Paused\\): held by ann: the database is being moved/.test({table}.rows[1].cells[6].textContent)"));
+    browser.until(&format!(
+        "/: waits [^:]+ \\(Held\\): .*gate approval/.test({table}.rows[1].cells[6].textContent)"
+    ));
+    browser.until(&format!(
+        "{table}.rows[1].cells[7].textContent.includes('ann holds it: the database is being moved')"
+    ));
+    browser.until(&format!("getComputedStyle({table}.rows[1].cells[6]).display === 'block' && {table}.scrollWidth <= {table}.parentElement.clientWidth"));
+    browser.until("document.documentElement.scrollWidth === 360");
+    browser.size(1280, 900);
     browser.press("Approve…");
     browser.until(&format!(
         "{DIALOG}.textContent.includes('The wave of backend that waits for approval begins: wave 3 of 3')"
@@ -238,6 +304,7 @@ pub fn what_is_skipped_of_an_operation_is_not_taken_for_done() {
     browser.open(&format!("/operations/{id}"));
     browser.press("Skip what is not done of wave Sync/1");
     browser.until(&format!("{DIALOG}.textContent.includes('The operation goes on without')"));
+    browser.until(&format!("{DIALOG}.textContent.includes('Application backend, wave Sync/1, 1 object: Deployment fleet/backend.')"));
     browser.write("#field-reason", "not today");
     browser.press("confirm");
     let wave = "[...document.querySelectorAll('.wave')].at(-1)";
@@ -268,6 +335,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     // A button that has looked the same since the first step is about the step of now.
     browser.press("Skip step…");
     browser.until(&format!("{DIALOG}.textContent.includes('without the Applications of step 3')"));
+    browser.until(&format!("{DIALOG}.textContent.includes('4 Applications: prod-cart, prod-catalog, prod-checkout, prod-search.')"));
     browser.key(key::ESCAPE);
     browser.until(CLOSED);
     browser.press("Pause…");

@@ -160,6 +160,9 @@ pub fn an_operation_is_watched_and_read_afterwards() {
     browser.until("document.querySelector('.awaited')?.textContent.includes('gate approval')");
     browser.until("[...document.querySelectorAll('.wave .badge')].map((one) => one.textContent).join() === '✓Passed,✓Passed,‖Held'");
     browser.until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.startsWith('Sync, wave 1: Held') && one.textContent.includes('gate approval'))");
+    // The hook has been waited for, which the wave says too.
+    browser.until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.startsWith('hook Job fleet/migrate: Progressing'))");
+    browser.until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.startsWith('PreSync, wave 0: AwaitingHealth') && one.textContent.endsWith(': waits for the end of hook Job fleet/migrate'))");
     service.post(&format!("/api/v1/operations/{id}/approve"), &json!({"reason": "seen"}));
     browser.until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
     let shown = |browser: &crate::browser::Browser| {
@@ -186,6 +189,12 @@ pub fn an_operation_is_watched_and_read_afterwards() {
     assert_eq!((row("Operation")[5], row("Sync, wave 1")[5]), ("Succeeded", "Passed"), "{rows:#?}");
     assert!(row("Operation")[7].contains("ann approves wave 3: seen"), "{rows:#?}");
     assert!(row("Sync, wave 1")[7].contains("passed"), "{rows:#?}");
+    assert!(
+        row("Sync, wave 1")[6].contains(" (Held): ") && row("Sync, wave 1")[6].contains("gate approval"),
+        "{rows:#?}"
+    );
+    let hook = row("hook Job fleet/migrate");
+    assert!(hook[6].contains(" (Progressing): ") && hook[3] != "–" && hook[5] == "Succeeded", "{rows:#?}");
     browser.until(
         "getComputedStyle(document.querySelector('.picture ~ details table tbody th.of-wave')).display === 'table-cell'",
     );
@@ -307,6 +316,10 @@ pub fn what_has_failed_or_was_not_begun_is_said_as_that() {
         "fleet/repo/frontend/flaky.yaml",
         failing.replace("spec:\n  template", "spec:\n  backoffLimit: 0\n  template"),
     );
+    bench.write(
+        "fleet/repo/frontend/odd.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: odd, annotations: {argocd.argoproj.io/hook: Sometimes}}\n",
+    );
     bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
     let service = Service::in_folder(bench);
     let id = service.newest("frontend");
@@ -322,6 +335,17 @@ pub fn what_has_failed_or_was_not_begun_is_said_as_that() {
     browser.until(&format!("{wave}.querySelector('.done.bad').style.height === '100%'"));
     browser.until(&format!("['0%', '50%'].includes({wave}.querySelector('.done.good').style.height)"));
     assert!(browser.saved("save the waves").contains("done, 1 failed"));
+    // So is the hook: it ran, and failed.
+    let row = "[...document.querySelectorAll('#results ~ .scroll tbody tr')].find((row) => row.textContent.includes('hook Job fleet/flaky'))";
+    browser.until(&format!(
+        "{row}.cells[3].textContent === 'Failed' && {row}.cells[4].textContent === '✕Failed'"
+    ));
+    // What is surprising says of which object, and where it was read, as the command line does.
+    let finding = browser.until("[...document.querySelectorAll('#results ~ ul li')].find((one) => one.textContent.includes('Sometimes'))?.textContent");
+    let finding = finding.as_str().unwrap();
+    assert!(finding.contains("odd.yaml") && finding.contains("ConfigMap"), "{finding}");
+    let told = service.bench.run(&["ops", "show", &id]).expect_code(0).out.clone();
+    assert!(told.contains(finding), "{finding}: {told}");
     // A progressive sync that could not begin is one all the same.
     browser.open("/applicationsets/argocd/nowhere");
     browser.await_text("no rollout was begun yet");

@@ -9,7 +9,7 @@ import { operationsTable } from "./operations.js";
 import { saveButton } from "./picture.js";
 import { applicationActions, rollbackButton } from "./steer.js";
 import { objectsOf, wavesPicture } from "./waves.js";
-import { approvalOf, badge, count, moment, objectKey, objectName, short, shortHash, terms, time } from "./words.js";
+import { approvalOf, badge, count, folded, moment, objectKey, objectName, short, shortHash, terms, time } from "./words.js";
 
 const RESOURCES_MAX = 10_000;
 const OPERATIONS = 20;
@@ -25,59 +25,74 @@ export function showApplication(view, namespace, name) {
   waiting.hidden = true;
   const diff = h("section", { "aria-labelledby": "differs" }, h("h2", { id: "differs" }, "What differs"), h("div", null, "…"));
   const history = h("section", { "aria-labelledby": "history" });
-  const operations = h("section", { "aria-labelledby": "operations" });
+  const operations = h("section", { "aria-labelledby": "operations" }, h("h2", { id: "operations" }, "Operations"), h("div", null, "…"));
   const plans = keptPlansOf(namespace, name, abort.signal);
-  fill(view, head, waiting, diff, order, plans.element, operations, history);
-  const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null, haveMoved: false, kept: null, changes: null };
+  const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null, haveMoved: false, kept: null, unread: null, changes: null };
+  // What could not be asked for of it, and why.
+  const problems = { line: null, window: null, resources: null, plan: null };
+  const showAll = () => fill(view, head, waiting, diff, order, plans.element, operations, history);
+  showAll();
 
   function showHead() {
     const before = head.querySelector(".states")?.textContent;
-    refill(head, headOf(state, path));
+    refill(head, headOf(state, path, problems));
     const now = head.querySelector(".states")?.textContent;
     if (before && before !== now) say(`${name}: ${now}`);
   }
 
-  function showOrder(...problem) {
+  function showOrder() {
     refill(order.firstElementChild, h("h2", { id: "order" }, "In the order of the next sync"),
       state.plan?.waves.length > 0 ? saveButton("the next sync", `${name}-next-sync`, () => pictureOf(state)) : null);
-    refill(order.lastElementChild, orderOf(state), problem);
+    refill(order.lastElementChild, orderOf(state), [problems.plan, problems.resources].filter(Boolean).map((words) => h("p.problem", null, words)));
   }
 
-  // How it stands; and what is asked of the repository and the cluster only when that may be otherwise.
+  // How it stands; and what is asked of the repository and the cluster only when that may be otherwise. What cannot be asked for is
+  // missing where it would be, and nowhere else: it is gone only where there is no Application of its name.
   const own = query("/api/v1/applications", { name: `${namespace}/${name}`, limit: 500 });
   const isIt = (one) => one.namespace === namespace && one.name === name;
   async function load() {
-    try {
-      // What is being deleted may be gone, which is no error.
-      if (state.line?.deleting && !(await look(own, abort.signal)).items.some(isIt)) return gone();
-      const [resource, lines, window, resources] = await Promise.all([
-        look(path, abort.signal), look(own, abort.signal),
-        look(`${path}/window`, abort.signal), all(`${path}/resources`, RESOURCES_MAX, abort.signal),
-      ]);
-      const line = lines.items.find(isIt);
-      Object.assign(state, { resource, line, window, resources });
-      showHead();
-      showOrder();
-      refill(history, historyOf(state, path));
-      plans.take(line, resources);
-      await showWaiting();
-      const operation = line?.operation;
-      const compared = JSON.stringify([line?.sync, line?.revision, line?.plan, operation?.id, operation?.finishedAt]);
-      const isOther = compared !== state.compared;
-      if (isOther) {
-        state.compared = compared;
-        ask();
-      }
-      if (isOther || state.haveMoved) {
-        state.haveMoved = false;
-        plans.load();
-      }
-    } catch (problem) {
-      if (problem.name === "AbortError") return;
-      if (problem.status === 404 && state.resource) return gone();
-      if (state.resource) return say(problem.words ?? String(problem));
-      fill(view, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+    const tried = (asked) => asked.then((told) => ({ told }), (problem) => ({ problem }));
+    // What is being deleted may be gone, which is no error.
+    if (state.line?.deleting) {
+      const known = await tried(look(own, abort.signal));
+      if (known.told && !known.told.items.some(isIt)) return gone();
     }
+    const [resource, lines, window, resources] = await Promise.all([
+      look(path, abort.signal), look(own, abort.signal), look(`${path}/window`, abort.signal), all(`${path}/resources`, RESOURCES_MAX, abort.signal),
+    ].map(tried));
+    if (abort.signal.aborted || state.isGone) return undefined;
+    if (resource.problem) return missing(resource.problem);
+    if (!head.isConnected) showAll();
+    state.resource = resource.told;
+    Object.assign(problems, { line: wordsOf(lines.problem), window: wordsOf(window.problem), resources: wordsOf(resources.problem) });
+    if (lines.told) state.line = lines.told.items.find(isIt);
+    if (window.told) state.window = window.told;
+    if (resources.told) state.resources = resources.told;
+    showHead();
+    showOrder();
+    refill(history, historyOf(state, path));
+    plans.take(state.line, state.resources);
+    showWaiting();
+    const { line } = state;
+    const operation = line?.operation;
+    const compared = JSON.stringify([line?.sync, line?.revision, line?.plan, operation?.id, operation?.finishedAt]);
+    const isOther = compared !== state.compared;
+    if (isOther) {
+      state.compared = compared;
+      ask();
+    }
+    if (isOther || state.haveMoved) {
+      state.haveMoved = false;
+      plans.load();
+    }
+    return undefined;
+  }
+
+  // It cannot be asked for.
+  function missing(problem) {
+    if (problem.status === 404 && state.resource) return gone();
+    if (state.resource) return say(wordsOf(problem));
+    return fill(view, h("h1", null, name), h("p.problem", { role: "alert" }, wordsOf(problem)));
   }
 
   function gone() {
@@ -86,24 +101,32 @@ export function showApplication(view, namespace, name) {
   }
 
   // The plan that its operation waits with is another one only under another hash; who has approved it may change.
+  let wanted = 0;
   async function showWaiting() {
-    const hash = state.line?.plan;
+    wanted += 1;
+    const [mine, hash] = [wanted, state.line?.plan];
     if (!hash) {
-      state.kept = null;
+      Object.assign(state, { kept: null, unread: null });
       waiting.hidden = true;
       drawDiffers();
       return fill(waiting);
     }
-    state.kept = await look(at.plan(hash), abort.signal);
+    const [kept, problem] = await look(at.plan(hash), abort.signal).then((told) => [told, null], (found) => [null, found]);
+    // What was asked for before may be answered last.
+    if (mine !== wanted || abort.signal.aborted || state.isGone) return undefined;
+    Object.assign(state, { kept, unread: wordsOf(problem) });
     drawWaiting();
-    if (state.changes?.hash !== hash || state.changes.problem) askChanges(hash);
+    if (kept && (state.changes?.hash !== hash || state.changes.problem)) askChanges(hash);
+    return undefined;
   }
 
   function drawWaiting() {
-    const { line, kept, changes } = state;
-    const { told, problem } = changes?.hash === kept.hash ? changes : {};
-    refill(waiting, waitingOf(line, kept), h("h3", null, "What it changes"),
-      h("div", null, told ? diffOf(told) : problem ? h("p.problem", null, problem) : "…"));
+    const { line, kept, unread, changes } = state;
+    const { told, problem } = kept && changes?.hash === kept.hash ? changes : {};
+    if (kept) {
+      refill(waiting, waitingOf(line, kept), h("h3", null, "What it changes"),
+        h("div", null, told ? diffOf(told) : problem ? h("p.problem", null, problem) : "…"));
+    } else refill(waiting, unreadOf(line, unread, showWaiting));
     waiting.hidden = false;
     drawDiffers();
   }
@@ -121,7 +144,7 @@ export function showApplication(view, namespace, name) {
       own.told = await look(`${at.plan(hash)}/diff`, abort.signal);
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      own.problem = problem.words ?? String(problem);
+      own.problem = wordsOf(problem);
     }
     if (state.changes === own && state.kept?.hash === hash && !state.isGone) drawWaiting();
   }
@@ -132,24 +155,25 @@ export function showApplication(view, namespace, name) {
     const own = asked;
     // What was asked for before may be answered last.
     const isOld = () => own !== asked;
-    const failed = (place) => (problem) => {
-      if (problem.name !== "AbortError" && !isOld()) refill(place, h("p.problem", null, problem.words ?? String(problem)));
+    const failed = (place, ...heading) => (problem) => {
+      if (problem.name !== "AbortError" && !isOld()) refill(place, heading, h("p.problem", null, wordsOf(problem)));
     };
+    const heading = () => h("h2", { id: "operations" }, "Operations");
     look(`${path}/plan`, abort.signal).then((plan) => {
       if (isOld()) return;
-      state.plan = plan;
+      [state.plan, problems.plan] = [plan, null];
       showOrder();
     }, (problem) => {
-      if (isOld()) return;
-      state.plan = null;
-      showOrder(problem.name === "AbortError" ? null : h("p.problem", null, problem.words ?? String(problem)));
+      if (isOld() || problem.name === "AbortError") return;
+      [state.plan, problems.plan] = [null, wordsOf(problem)];
+      showOrder();
     });
     look(`${path}/diff`, abort.signal).then((told) => isOld() || refill(diff.lastElementChild, diffOf(told)), failed(diff.lastElementChild));
     const called = namespace === "argocd" ? name : `${namespace}/${name}`;
     look(query("/api/v1/operations", { application: called, limit: OPERATIONS }), abort.signal).then(
-      (answer) => refill(operations, h("h2", { id: "operations" }, "Operations"),
+      (answer) => isOld() || refill(operations, heading(),
         answer.items.length > 0 ? operationsTable(answer.items, false) : h("p.empty", null, "There was none."),
-        answer.next ? link(query("/operations", { name: called }), `All ${answer.matching} operations`) : null), failed(operations));
+        answer.next ? link(query("/operations", { name: called }), `All ${answer.matching} operations`) : null), failed(operations, heading()));
   }
 
   const again = soon(300, load);
@@ -162,7 +186,7 @@ export function showApplication(view, namespace, name) {
     if (kind === "application" && isOwn && state.isGone) {
       // Another one of its name is there now.
       state.isGone = false;
-      fill(view, head, waiting, diff, order, plans.element, operations, history);
+      showAll();
     }
     if (((isOwn && kind !== "operation") || isOfSet) && !state.isGone) again();
     return undefined;
@@ -175,8 +199,11 @@ export function showApplication(view, namespace, name) {
   };
 }
 
-function headOf({ resource, line, window, resources }, path) {
-  if (!line) return [h("h1", null, resource.metadata.name)];
+// What went wrong, in words; nothing where nothing did.
+const wordsOf = (problem) => (problem ? problem.words ?? String(problem) : null);
+
+function headOf({ resource, line, window, resources }, path, problems) {
+  if (!line) return [h("h1", null, resource.metadata.name), problems.line ? h("p.problem", null, problems.line) : null];
   const operation = line.operation;
   const conditions = resource.status?.conditions ?? [];
   const urls = resource.status?.summary?.externalURLs ?? [];
@@ -184,10 +211,11 @@ function headOf({ resource, line, window, resources }, path) {
   return [
     h("div.title", null, h("h1", null, line.name),
       h("span.states", null, badge(line.sync, "sync"), " ", badge(line.health, "health"), " ", operation ? badge(operation.phase, "operation") : null)),
-    h("p.lead", null, operation ? [operation.message, " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
+    problems.line ? h("p.problem", null, problems.line) : null,
+    h("div.lead", null, operation ? [folded(operation.message), " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
     operation?.finishedAt && !operation.id ? h("p.quiet", null, `It was refused before it began, so it is not among the operations. Asked for by ${operation.by || "nobody"}, `, time(operation.finishedAt)) : null,
     line.awaits ? h("p.lead", null, `It ${line.awaits}. `, link(paths.set(line.namespace, line.set), "See the ApplicationSet")) : null,
-    operation?.reason ? h("p.quiet", null, `Asked for by ${operation.by}: ${operation.reason}`) : null,
+    operation?.reason ? h("div.quiet", null, `Asked for by ${operation.by}: `, folded(operation.reason)) : null,
     applicationActions(line, path, resources) ?? h("div"),
     conditions.length > 0 ? h("section.problem", null, h("h2", null, "Conditions"),
       h("ul", null, conditions.map((one) => h("li", null, h("strong", null, one.type), `: ${one.message} `, time(one.lastTransitionTime))))) : h("div"),
@@ -198,7 +226,7 @@ function headOf({ resource, line, window, resources }, path) {
       ["Comes from", line.sources.map((one) => h("div", null, outside(one.repoURL), ` ${one.path} ${one.targetRevision}`))],
       ["Compared with", h("span", { title: line.revision }, short(line.revision))], ["Compared", time(line.reconciledAt)],
       ["Synced", { manual: "when asked", auto: "by itself", "auto-prune": "by itself, and pruned" }[line.policy]],
-      ["Sync windows", window?.reason ? `${window.manual ? "only when asked" : "not now"}: ${window.reason}` : null],
+      ["Sync windows", problems.window ? h("span.problem", null, problems.window) : window?.reason ? `${window.manual ? "only when asked" : "not now"}: ${window.reason}` : null],
       ["Labels", Object.entries(line.labels).map(([name, value]) => h("code.label", null, `${name}=${value}`))],
       ["Links", links.length + urls.length > 0 ? [...links.map(([name, value]) => [value, name.split("/")[1]]), ...urls.map((one) => [one, one])]
         .map(([address, text]) => h("span.label", null, outside(address, text))) : null],
@@ -206,11 +234,21 @@ function headOf({ resource, line, window, resources }, path) {
   ];
 }
 
+// The plan that waits where it cannot be read: it still waits.
+function unreadOf(line, problem, again) {
+  return [
+    h("h2", null, "Waits for an approval"),
+    h("p.problem", { role: "alert" }, `Plan ${shortHash(line.plan)}, which waits, cannot be read: ${problem}`),
+    h("p", null, "Nothing is written before somebody approves it. Read it again; where that does not help, terminate the operation and sync once more, which makes a new plan."),
+    h("div.actions", null, h("button", { type: "button", onclick: again, "data-do": "read the plan again" }, "Read it again")),
+  ];
+}
+
 function waitingOf(line, plan) {
   const approvals = plan.approvals.map((one) => h("li", null, approvalOf(one)));
   return [
     h("h2", null, "Waits for an approval"),
-    h("p.lead", null, `Plan ${shortHash(plan.hash)}, revision ${short(plan.revision)}, made `, time(plan.madeAt), ` for ${plan.by || "somebody"}${plan.reason ? ` (${plan.reason})` : ""}. `,
+    h("div.lead", null, `Plan ${shortHash(plan.hash)}, revision ${short(plan.revision)}, made `, time(plan.madeAt), ` for ${plan.by || "somebody"}`, plan.reason ? [" (", folded(plan.reason), ")"] : null, ". ",
       plan.needs ? `It needs ${plan.needs}.` : null),
     h("div.actions", null, approveButton(line, plan)),
     approvals.length > 0 ? [h("h3", null, "Approved by"), h("ul", null, approvals)] : [],

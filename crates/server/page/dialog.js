@@ -6,6 +6,9 @@ import { count } from "./words.js";
 // So many of a long list are shown at once; what is written finds the others.
 const CHOICES = 100;
 
+// So many letters a field has room for, unless it says otherwise.
+const LETTERS = 500;
+
 // Asks, and does it: `what` says what will happen, line by line; `fields` are asked for; `run` gets what was said. What
 // `preview` gives for that is shown as soon as it is known, and again when what it depends on is said otherwise.
 export function confirm({ title, what, fields = [], action, danger = false, run, preview }) {
@@ -63,7 +66,7 @@ export function confirm({ title, what, fields = [], action, danger = false, run,
   return dialog;
 }
 
-function field({ name, label, kind = "text", help, required = false, value = "", options }) {
+function field({ name, label, kind = "text", help, required = false, value = "", options, most = LETTERS }) {
   const id = `field-${name}`;
   const shared = { id, required, "aria-describedby": help ? `${id}-help` : null };
   const hint = help ? h("p.help", { id: `${id}-help` }, help) : null;
@@ -74,7 +77,7 @@ function field({ name, label, kind = "text", help, required = false, value = "",
   }
   const input = kind === "choice"
     ? h("select", shared, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)))
-    : h("input", { ...shared, type: "text", value, maxlength: 500, autocomplete: "off" });
+    : h("input", { ...shared, type: "text", value, maxlength: most, autocomplete: "off" });
   return { name, read: () => input.value.trim(), element: h("div.field", null, h("label", { for: id }, label), input, hint) };
 }
 

@@ -2,7 +2,7 @@
 
 import { h } from "./draw.js";
 import { linesOf, plain } from "./lines.js";
-import { badge, count, objectKey, objectName } from "./words.js";
+import { badge, count, findingOf, objectKey, objectName } from "./words.js";
 
 // So many fields of an object are shown.
 const SHOWN = 200;
@@ -18,7 +18,7 @@ export function diffOf({ objects, warnings }) {
       one.error ? h("p.problem", null, `The server refuses the manifest: ${one.error}`) : null,
       h("dl.changes", null, one.changes.slice(0, SHOWN).map(changeOf)),
       one.changes.length > SHOWN ? h("p.quiet", null, `and ${count(one.changes.length - SHOWN, "other field")}, which are not shown`) : null)),
-    warnings.length > 0 ? [h("h3", null, "Findings"), h("ul", null, warnings.map((one) => h("li", null, one.message)))] : [],
+    warnings.length > 0 ? [h("h3", null, "Findings"), h("ul", null, warnings.map(findingOf))] : [],
   ];
 }
 

@@ -10,7 +10,7 @@ import { operationActions, taskActions, waveActions } from "./steer.js";
 import { Story } from "./story.js";
 import { KEPT_WIDTH, drawTimeline, keepDrawn, legend, timelineTable } from "./timeline.js";
 import { objectsOf, wavesPicture } from "./waves.js";
-import { approvalOf, badge, between, clock, count, long, objectName, objectState, short, shortHash, terms, time, tone } from "./words.js";
+import { approvalOf, badge, between, clock, count, findingOf, folded, long, objectName, objectState, resultOf, short, shortHash, terms, time, tone } from "./words.js";
 
 // So many facts, and so many objects, are listed at once.
 const FACTS = 200;
@@ -51,7 +51,7 @@ export function showOperation(view, id) {
 
   function redraw() {
     fill(picture, draw(Math.floor(picture.clientWidth)));
-    if (table.open) fill(table.lastElementChild, timelineTable(story, Date.now()));
+    if (table.open) refill(table.lastElementChild, timelineTable(story, Date.now()));
   }
   table.addEventListener("toggle", redraw);
 
@@ -140,21 +140,21 @@ function headOf(operation, explanation, story) {
   return [
     h("div.title", null, h("h1", null, operation.deletion ? "Deletion of " : "Operation of ", applicationLink(operation.app)),
       badge(operation.phase, "result"), operation.pausedBy ? badge("Held") : null),
-    h("p.lead", null, isOver ? operation.message : explanation.summary),
+    h("div.lead", null, folded(isOver ? operation.message : explanation.summary)),
     operationActions(operation, explanation) ?? h("div"),
     h("p.quiet", null, "All of it as one file: ", file(operation.id, ".html", "for people"), ", ", file(operation.id, "", "for programs")),
     isOver || explanation.awaited.length === 0 ? h("div") : h("section", { "aria-labelledby": "awaited" },
       h("h2", { id: "awaited" }, "What it waits for"),
-      h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), `: ${one.why} `, h("small", null, `for ${between(one.since)}`))))),
+      h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), ": ", folded(one.why), " ", h("small", null, `for ${between(one.since)}`))))),
     terms([
       ["Began", time(operation.startedAt)], ["Ended", isOver ? time(operation.finishedAt) : null],
       ["Took", between(operation.startedAt, operation.finishedAt)], ["Deadline", isOver ? null : deadline],
-      ["Asked for by", operation.initiatedBy ?? request.initiatedBy], ["Why", operation.reason ?? request.reason],
+      ["Asked for by", operation.initiatedBy ?? request.initiatedBy], ["Why", folded(operation.reason ?? request.reason)],
       ["Plan", planOf(operation.plan) ?? explanation.plan], ["Approved by", operation.plan?.approvals.map(approvalOf)], ["Revision", request.revision ? short(request.revision) : null],
       ["Cluster", request.destination], ["Attempts", operation.retryCount > 0 ? String(operation.retryCount + 1) : null],
       ["Options", [request.prune && "prune", request.dryRun && "dry run", request.force && "force", request.skipHooks && "without hooks", ...(request.syncOptions ?? [])].filter(Boolean).join(", ")],
-      ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.next], ["Waiting", isOver ? null : explanation.waiting],
-      ["Overruled", isOver ? null : (explanation.overridden ?? []).join("; ") || null], ["Held", explanation.paused], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
+      ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.next], ["Waiting", isOver ? null : folded(explanation.waiting)],
+      ["Overruled", isOver ? null : folded((explanation.overridden ?? []).join("; ")) || null], ["Held", folded(explanation.paused)], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
       ["At work", !isOver && operation.atWork === false ? "no process is at work on it" : null], ["Id", h("code", null, operation.id)],
     ]),
   ];
@@ -188,7 +188,7 @@ function pictureOf(operation, explanation, story) {
   const waves = operation.waves.map((wave) => {
     const { applied, failed, well, words } = progressOf(operation, story, wave);
     const share = (number) => (wave.tasks > 0 ? number / wave.tasks : 0);
-    const tasks = story.plan.find((one) => one.phase === wave.phase && one.wave === wave.wave)?.tasks ?? [];
+    const tasks = story.tasksOf(wave);
     const stateOf = (task) => {
       const one = known.get(`${wave.phase} ${wave.wave} ${task.group ?? ""} ${objectName(task)}`);
       return one ? objectState(one, wave) : "Pending";
@@ -218,7 +218,7 @@ function columns(operation, story) {
         skipped > 0 ? h("div.done.dull", { look: { height: share(wave.done + failed) } }) : null,
         failed > 0 ? h("div.done.bad", { look: { height: share(well + failed) } }) : null,
         h("div.done.good", { look: { height: share(well) } })),
-      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took), waveActions(operation, wave));
+      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took), waveActions(operation, wave, story.tasksOf(wave)));
   }));
 }
 
@@ -233,18 +233,18 @@ function logsOf(operation, story) {
 
 function resultsOf(operation, story, most, more) {
   const logs = logsOf(operation, story);
-  const warnings = operation.warnings.map((one) => h("li", null, one.message ?? JSON.stringify(one)));
+  const waveOf = (one) => operation.waves.find((wave) => wave.phase === one.syncPhase && wave.wave === one.wave);
   return [
     h("h2", { id: "results" }, "Objects"),
     operation.resources.length === 0 ? h("p.empty", null, "Nothing was written yet.")
       : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Objects as a table" }, h("table", null,
         h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", null, operation.resources.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
-          h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, one.status ?? "–"),
-          h("td", null, badge(objectState(one, operation.waves.find((wave) => wave.phase === one.syncPhase && wave.wave === one.wave)))), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
+          h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, resultOf(one, waveOf(one))),
+          h("td", null, badge(objectState(one, waveOf(one)))), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
     operation.resources.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(operation.resources.length, "object")}`) : null,
     logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
-    warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, warnings)] : [],
+    operation.warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, operation.warnings.map(findingOf))] : [],
   ];
 }
 

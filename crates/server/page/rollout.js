@@ -6,10 +6,12 @@ import { deletionPreviewOf, rolloutPreviewOf } from "./foreseen.js";
 import { follow } from "./news.js";
 import { runsOf } from "./runs.js";
 import { memberActions, setActions } from "./steer.js";
-import { approvalOf, badge, between, count, isAtOnce, long, orderOf, short, terms, time, tone } from "./words.js";
+import { approvalOf, badge, between, count, folded, isAtOnce, long, orderOf, short, terms, time, tone } from "./words.js";
 
 // So many Applications of a step are shown; those that are done are left out first.
 const TILES_MAX = 120;
+// So many letters of what is said of an Application are shown in its tile at first.
+const MESSAGE = 100;
 // So many Applications are looked through for those that have outlived their set.
 const APPLICATIONS_MAX = 10_000;
 const IN_FLIGHT = new Set(["Pending", "Progressing", "Deleting"]);
@@ -29,7 +31,7 @@ export function showRollout(view, namespace, name) {
   const preview = h("div", null, rolloutPreviewOf(path, namespace, abort.signal), deletionPreviewOf(path, abort.signal));
   const runs = runsOf(namespace, name, abort.signal);
   fill(view, head, steps, refused, runs.element, preview);
-  let [set, told, isGone] = [null, null, false];
+  let [set, told, isGone, said] = [null, null, false, null];
 
   // It is gone. What was shown last stays, as it has ended: it says in which order all went.
   async function gone() {
@@ -59,13 +61,13 @@ export function showRollout(view, namespace, name) {
     try {
       if (!await isThere()) return gone();
       [set, told] = await Promise.all([look(path, abort.signal), look(`${path}/explain`, abort.signal)]);
-      const before = head.querySelector(".lead")?.textContent;
+      const before = said;
+      said = told.line;
       refill(head, headOf(set, told, path));
       refill(steps, stepsOf(told, namespace, path));
       refill(refused, refusedOf(told, namespace));
       runs.load();
-      const now = head.querySelector(".lead")?.textContent;
-      if (before && before !== now) say(now);
+      if (before && before !== said) say(said);
     } catch (problem) {
       if (problem.name === "AbortError") return;
       if (problem.status === 404 && set) return gone();
@@ -115,18 +117,18 @@ function headOf(set, told, path) {
   return [
     h("div.title", null, h("h1", null, set.metadata.name), badge(set.status?.health?.status ?? "Unknown", "health"),
       shown?.paused && !shown.finishedAt ? badge("Held") : null, shown?.end ? badge(shown.end, isDeleting ? "deletion" : "rollout") : null),
-    h("p.lead", null, told.line),
+    h("div.lead", null, folded(told.line)),
     setActions(told, set, path) ?? h("div"),
     conditionsOf(set.status?.conditions ?? []),
     shown ? terms([
       [isDeleting ? "Deletion began" : "Rollout began", time(shown.startedAt)], ["Ended", shown.finishedAt ? time(shown.finishedAt) : null],
-      ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Why", shown.reason], ["Order", orderOf(shown)], ["Held", shown.paused],
+      ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Why", folded(shown.reason)], ["Order", orderOf(shown)], ["Held", folded(shown.paused)],
       ["Deadline", explanation?.deadlineInSeconds ? `${long(explanation.deadlineInSeconds * 1000)} left` : null], ["Next", explanation?.next],
     ]) : h("p.quiet", null, set.spec?.strategy?.type === "RollingSync" ? "Its Applications are to be synced step by step (RollingSync), and no rollout was begun yet."
       : "Its Applications are synced each by its own policy: there is no progressive sync."),
     approvedDeletionsOf(set),
     explanation && explanation.awaited.length > 0 ? h("section", { "aria-labelledby": "awaited" }, h("h2", { id: "awaited" }, "What it waits for"),
-      h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), `: ${one.why} `, h("small", null, `for ${between(one.since)}`)))),
+      h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), ": ", folded(one.why), " ", h("small", null, `for ${between(one.since)}`)))),
       explanation.warnings.map((one) => h("p.problem", null, one))) : h("div"),
   ];
 }
@@ -239,7 +241,7 @@ function tiles(members, told, namespace, path) {
   return [
     h("ul.tiles", null, members.filter((one) => shown.has(one)).map((member) => h(`li.tile.${tone(standing(member))}`, { "data-key": member.application },
       h("div", null, link(paths.application(namespace, member.application), member.application), " ", badge(standing(member))),
-      h("p.line", { title: member.message }, member.message),
+      h("div.words", null, folded(member.message, MESSAGE)),
       member.targetRevisions?.length > 0 ? h("small", null, `to ${member.targetRevisions.map(short).join(", ")}`) : null,
       member.operation ? h("small", null, " ", link(paths.operation(member.operation), "operation", h("span.unseen", null, ` of ${member.application}`))) : null,
       path ? memberActions(told, member, path) : null))),

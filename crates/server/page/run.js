@@ -5,7 +5,7 @@ import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { stepsOf } from "./rollout.js";
 import { KINDS, skippedOf } from "./runs.js";
-import { badge, between, clock, count, moment, orderOf, short, terms, time } from "./words.js";
+import { badge, between, clock, count, folded, moment, orderOf, short, terms, time } from "./words.js";
 
 // So many facts are listed at once.
 const FACTS = 200;
@@ -85,12 +85,12 @@ function headOf(run, namespace, name) {
   const passed = run.steps === null ? null : `${run.stepsPassed} of ${run.steps} passed`;
   return [
     h("div.title", null, h("h1", null, `${KINDS[run.kind]} of `, link(paths.set(namespace, name), name)), badge(run.end ?? "Running", "result"), run.paused ? badge("Held") : null),
-    h("p.lead", null, run.finishedAt ? run.message : explained(run)),
+    h("div.lead", null, folded(run.finishedAt ? run.message : explained(run))),
     run.damage ? h("p.problem", null, run.damage) : null,
     h("p.quiet", null, "All of it as one file: ", file(run.id, ".html", "for people"), ", ", file(run.id, "", "for programs")),
     terms([
       ["Began", time(run.startedAt)], ["Ended", run.finishedAt ? time(run.finishedAt) : null], ["Took", between(run.startedAt, run.finishedAt)],
-      ["Asked for by", run.by], ["Why", run.reason], ["Order", orderOf(run.deletion ?? {})], ["Revisions", run.revisions.map(short).join(", ")], ["Steps", passed],
+      ["Asked for by", run.by], ["Why", folded(run.reason)], ["Order", orderOf(run.deletion ?? {})], ["Revisions", run.revisions.map(short).join(", ")], ["Steps", passed],
       ["Applications", `${run.done} of ${run.applications} ${isRollout ? "Healthy" : run.deletion?.order === "Orphan" ? "let go" : "gone"}${skippedOf(run)}`], ["Id", h("code", null, run.id)],
     ]),
   ];

@@ -2,7 +2,7 @@
 
 import { look, query } from "./ask.js";
 import { h, link, paths, refill } from "./draw.js";
-import { badge, between, count, short, time } from "./words.js";
+import { badge, between, count, folded, short, time } from "./words.js";
 
 const PAGE = 10;
 // So many can be asked for at once.
@@ -55,5 +55,5 @@ function table(items, namespace, name) {
       h("td", null, `${one.done} of ${one.applications}${skippedOf(one)}`),
       h("td", null, one.revisions.length > 0 ? one.revisions.map(short).join(", ") : "–"),
       h("td", null, one.by ?? "–"),
-      h("td.words", null, one.damage ?? one.message))))));
+      h("td.words", null, folded(one.damage ?? one.message)))))));
 }

@@ -3,9 +3,10 @@
 import { act, at, look, mayAct, query, remove } from "./ask.js";
 import { ask } from "./dialog.js";
 import { h } from "./draw.js";
-import { count, isAtOnce, moment, objectName, short } from "./words.js";
+import { count, isAtOnce, listed, moment, objectName, short } from "./words.js";
 
-export const WHY = { name: "reason", label: "Why (for the record)" };
+// As long as the API records it.
+export const WHY = { name: "reason", label: "Why (for the record)", most: 1024 };
 
 function buttons(...all) {
   const shown = all.filter(Boolean);
@@ -105,13 +106,10 @@ function planned(plan, { prune, dryRun, resources, policy }, isRunning) {
   ];
 }
 
-// So many objects of a wave are named.
-const NAMED = 20;
-
 // What is deleted with an Application, in which order, and what stays.
 async function applicationDeletion(path, { cascade }) {
   const { removesFile, steps, stays } = await look(`${path}/deletion${cascade ? `?cascade=${encodeURIComponent(cascade)}` : ""}`);
-  const named = (objects) => [...objects.slice(0, NAMED).map(objectName), ...(objects.length > NAMED ? [`and ${objects.length - NAMED} more`] : [])].join(", ");
+  const namesOf = (objects) => listed(objects.map(objectName));
   const waves = [];
   for (const step of steps) {
     const last = waves.at(-1);
@@ -119,12 +117,12 @@ async function applicationDeletion(path, { cascade }) {
     else waves.push([step]);
   }
   const when = { PreDelete: "Before anything is deleted", PostDelete: "When all is gone" };
-  const line = (wave) => h("li", null, `${when[wave[0].phase] ?? `Wave ${wave[0].wave}`}: ${named(wave)}${wave[0].hook ? ", as a hook" : ""}`);
+  const line = (wave) => h("li", null, `${when[wave[0].phase] ?? `Wave ${wave[0].wave}`}: ${namesOf(wave)}${wave[0].hook ? ", as a hook" : ""}`);
   return [
     removesFile ? h("p", null, h("strong", null, "Its document is removed from the folder that is served."), " Whoever needs it again takes it from where it is kept.") : null,
     waves.length === 0 && stays.length === 0 ? h("p", null, "It has no objects that are known of.")
       : h("ol", null, waves.map(line), cascade === "orphan" ? h("li", null, `${count(stays.length, "object")}: left where they are.`) : null),
-    stays.length > 0 && cascade !== "orphan" ? h("p", null, `These stay: ${named(stays)}.`) : null,
+    stays.length > 0 && cascade !== "orphan" ? h("p", null, `These stay: ${namesOf(stays)}.`) : null,
   ];
 }
 
@@ -136,6 +134,7 @@ export function rollbackButton(app, path, entry) {
     what: [
       `${app.namespace}/${app.name} goes back to ${short(entry.revision)}, deployed at ${moment(entry.deployedAt)}, without hooks.`,
     ],
+    preview: goingBack(path, entry),
     fields: [{ name: "prune", label: "Delete objects that were not there then", kind: "check" }, WHY],
     action: "Roll back",
     run: ({ prune, reason }) => act(`${path}/rollback`, { id: entry.id, prune, reason }),
@@ -143,6 +142,25 @@ export function rollbackButton(app, path, entry) {
   button.dataset.do = `rollback ${entry.id}`;
   button.setAttribute("aria-label", `Roll back to ${short(entry.revision)} of ${moment(entry.deployedAt)}…`);
   return button;
+}
+
+// What going back would write, of a revision that has to be asked for. Of several sources the plan of each would be of another one.
+function goingBack(path, { revision, revisions = [] }) {
+  if (!revision || revisions.length > 1) return undefined;
+  const plan = look(query(`${path}/plan`, { revision }));
+  // It is awaited below.
+  plan.catch(() => undefined);
+  return async ({ prune }) => {
+    const tasks = (await plan).waves.filter((wave) => wave.phase !== "SyncFail").flatMap((wave) => wave.tasks).filter((task) => !task.hook);
+    const line = (what, ...actions) => {
+      const names = tasks.filter((task) => actions.includes(task.action)).map(objectName);
+      return names.length > 0 ? h("p", null, `${what}: ${listed(names)}.`) : null;
+    };
+    return [
+      h("p", null, "As things stand, by the sources of now:"), line("Created", "create"), line("Applied", "apply", "replace"),
+      line(prune ? "Deleted, but for what asks to stay" : "Not there then, and stays", "prune", "prune-skipped"),
+    ];
+  };
 }
 
 // Of an operation. What waits says what would open it.
@@ -192,12 +210,13 @@ const OVERRULE = [
   { word: "Retry", route: "retry", required: false, danger: false, what: (name) => `What failed of ${name}, or waits for its next try, is tried again at once. A hook runs anew.` },
 ];
 
-function overrule(operation, words, name, body) {
+// `about` says which objects it is about, for each of the ways.
+function overrule(operation, words, name, body, about) {
   const path = at.operation(operation.id);
   const all = OVERRULE.filter(({ word }) => words.includes(word)).map(({ word, route, required, danger, what }) => {
     const button = ask(`${word}…`, () => ({
       title: `${word}: ${name}`,
-      what: [what(name)],
+      what: [what(name), `Application ${operation.app}, ${about(word)}.`],
       fields: [{ ...WHY, required }],
       action: word,
       run: ({ reason }) => act(`${path}/${route}`, { ...body, reason }),
@@ -217,17 +236,34 @@ export function taskActions(operation, one, name) {
   if (!mayAct() || operation.finishedAt || operation.phase === "Terminating" || isDone) return null;
   const words = isOverruled ? ["Retry"] : one.hookPhase === "Running" ? ["Skip", "Mark as done"] : ["Skip", "Mark as done", "Retry"];
   const task = one.group ? `${one.kind}.${one.group}/${one.name}` : `${one.kind}/${one.name}`;
-  return overrule(operation, words, name, { task, namespace: one.namespace, phase: one.syncPhase });
+  return overrule(operation, words, name, { task, namespace: one.namespace, phase: one.syncPhase }, () => `wave ${one.syncPhase}/${one.wave}`);
 }
 
-// Of a wave of an operation: what is not done of it.
-export function waveActions(operation, wave) {
+// What of a wave is not done, nor passed over; and what of that has failed or was tried before.
+function leftOf(operation, wave, tasks) {
+  const key = (one) => `${one.group ?? ""}/${objectName(one)}`;
+  const known = new Map(operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave).map((one) => [key(one), one]));
+  const all = tasks.length > 0 ? tasks : [...known.values()];
+  const isLeft = (one) => !one || (one.hookPhase !== "Succeeded" && !["Skip", "MarkDone"].includes(one.overridden?.what));
+  const isBad = (one) => ["Failed", "Error"].includes(one?.hookPhase) || ["Skip", "MarkDone"].includes(one?.overridden?.what);
+  return {
+    undone: all.filter((task) => isLeft(known.get(key(task)))).map(objectName),
+    failed: all.filter((task) => isBad(known.get(key(task)))).map(objectName),
+  };
+}
+
+// Of a wave of an operation: what is not done of it. `tasks` are those that its plan has.
+export function waveActions(operation, wave, tasks) {
   // What runs only when the operation fails has nothing to overrule before.
   const isOver = ["Passed", "Skipped", "Stopped"].includes(wave.state) || (wave.phase === "SyncFail" && wave.state === "Pending");
   if (!mayAct() || operation.finishedAt || operation.phase === "Terminating" || isOver) return null;
   const hasFailed = wave.state === "Failed" || operation.resources.some((one) => one.syncPhase === wave.phase && one.wave === wave.wave && ["Failed", "Error"].includes(one.hookPhase));
   const name = `wave ${wave.phase}/${wave.wave}`;
-  return overrule(operation, ["Skip", "Mark as done", hasFailed && "Retry"], `what is not done of ${name}`, { wave: `${wave.phase}/${wave.wave}` });
+  return overrule(operation, ["Skip", "Mark as done", hasFailed && "Retry"], `what is not done of ${name}`, { wave: `${wave.phase}/${wave.wave}` }, (word) => {
+    const { undone, failed } = leftOf(operation, wave, tasks);
+    const names = word === "Retry" && failed.length > 0 ? failed : undone;
+    return `${name}, ${count(names.length, "object")}: ${listed(names)}`;
+  });
 }
 
 // Of an ApplicationSet.
@@ -241,6 +277,7 @@ export function setActions(told, set, path) {
   const isPaused = (isDeleting ? teardown : rollout)?.paused;
   const step = rollout?.steps?.[(rollout?.step ?? 0) - 1];
   const left = leftToDo(rollout);
+  const undone = undoneOf(rollout);
   const hasFailed = (rollout?.members ?? []).some((one) => one.step === String(rollout.step) && one.outcome === "Failed");
   return buttons(
     isRolling && step?.status === "Held" && ask("Approve…", () => ({
@@ -269,13 +306,13 @@ export function setActions(told, set, path) {
         run: ({ reason }) => act(`${path}/pause`, { reason }),
       }))),
     isRolling && rollout.step && step?.status !== "Held" && hasFailed && ask("Retry step…", () => ({
-      what: [`Applications of step ${rollout.step} that are not done are brought to their targets once more.`],
+      what: [`Applications of step ${rollout.step} that are not done are brought to their targets once more.`, named(undone)],
       fields: [WHY],
       action: "Retry",
       run: ({ reason }) => act(`${path}/retry`, { step: rollout.step, reason }),
     })),
     isRolling && rollout.step && ask("Skip step…", () => ({
-      what: [`The rollout goes on without the Applications of step ${rollout.step} that are not done. Operations of theirs that are under way are terminated first; what these have written by then stays.`],
+      what: [`The rollout goes on without the Applications of step ${rollout.step} that are not done. Operations of theirs that are under way are terminated first; what these have written by then stays.`, named(undone.filter((one) => one.outcome !== "Skipped"))],
       fields: [{ ...WHY, required: true }],
       action: "Skip",
       run: ({ reason }) => act(`${path}/skip`, { step: rollout.step, reason }),
@@ -295,7 +332,7 @@ export function setActions(told, set, path) {
       run: () => act(`${path}/refresh`),
     })),
     (isRolling || mayBeHeld) && ask("Terminate…", () => ({
-      what: [`What is at work is stopped, and the ${what} ends. Applications stay as they are then.`],
+      what: [`What is at work is stopped, and the ${what} ends. Applications stay as they are then.`, ...endedWith(isDeleting ? teardown : rollout, isDeleting)],
       fields: [WHY],
       action: "Terminate",
       run: ({ reason }) => act(`${path}/terminate`, { reason }),
@@ -314,12 +351,26 @@ function leftToDo(rollout) {
   return (rollout?.members ?? []).filter((one) => one.step !== "-1" && (one.outcome || one.status !== "Healthy")).map((one) => one.application);
 }
 
+// Those of the step of now that are not done.
+function undoneOf(rollout) {
+  return (rollout?.members ?? []).filter((one) => one.step === String(rollout.step) && (one.status !== "Healthy" || (one.outcome && one.outcome !== "Settling")));
+}
+
+const named = (members) => `${count(members.length, "Application")}: ${listed(members.map((one) => one.application))}.`;
+
+// Whose operations are stopped when it ends, and whom it does not come to.
+function endedWith({ members }, isDeleting) {
+  const isDone = (one) => ["Healthy", "Gone", "Left"].includes(one.status) || (one.outcome && one.outcome !== "Settling");
+  const left = members.filter((one) => one.step !== "-1" && !isDone(one));
+  const isAtWork = (one) => (isDeleting ? one.status === "Deleting" : ["Pending", "Progressing"].includes(one.status));
+  const lines = [["At work", left.filter(isAtWork)], ["Not begun", left.filter((one) => !isAtWork(one))]];
+  return lines.filter(([, all]) => all.length > 0).map(([words, all]) => `${words}: ${listed(all.map((one) => one.application))}.`);
+}
+
 // So many Applications are named.
 const APPLICATIONS = 200;
 
-function applicationNames(all) {
-  return [...all.slice(0, APPLICATIONS), ...(all.length > APPLICATIONS ? [`and ${all.length - APPLICATIONS} more`] : [])].join(", ");
-}
+const applicationNames = (all) => listed(all, APPLICATIONS);
 
 // What is deleted that is held because it is too much at once.
 function heldDeletions({ applications, keepObjects, members, atOnce }) {

@@ -1,10 +1,15 @@
 // What the recorded facts of an operation tell: who was at work when, what was waited for, and why. It is the same for an
 // operation that runs and for one that ended long ago, as both are read from the log.
 
-const WAITS = new Set(["Held", "Settling", "AwaitingRetry"]);
-const HEALTH = { Healthy: "good", Progressing: "busy", Degraded: "bad", Missing: "warn", Suspended: "wait", Unknown: "dull" };
+// Nothing is done in these states: something else has to happen first.
+const WAITS = new Set(["Held", "AwaitingHealth", "AwaitingGone", "Settling", "AwaitingRetry"]);
+// So many objects that a wave waits for are named.
+const NAMED = 3;
+const HEALTH = { Healthy: "good", Progressing: "wait", Degraded: "bad", Missing: "warn", Suspended: "wait", Unknown: "dull" };
 const key = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace}/${object.name}`;
 const waveKey = ({ phase, wave }) => `${phase} ${wave}`;
+const GOING = "waits until it is gone";
+const named = (lines) => [...lines.slice(0, NAMED).map((line) => line.label), ...(lines.length > NAMED ? [`${lines.length - NAMED} more`] : [])].join(", ");
 const because = (what, reason) => (reason ? `${what}: ${reason}` : what);
 
 // Which facts are told, and by what; the others change nothing that is shown here.
@@ -41,6 +46,11 @@ class Line {
     if (this.open) this.open.to = Math.max(at, this.open.from);
   }
 
+  // What it waits for once it is written.
+  get awaits() {
+    return this.isHook ? "waits for its end" : "waits for its health";
+  }
+
   mark(at, text, tone) {
     this.marks.push({ at, text, tone });
   }
@@ -53,10 +63,6 @@ class Line {
   took(now, wait = null) {
     return this.spans.filter((span) => wait === null || (span.tone === "wait") === wait)
       .reduce((sum, span) => sum + (span.to ?? now) - span.from, 0);
-  }
-
-  get why() {
-    return this.spans.findLast((span) => span.why)?.why ?? "";
   }
 
   // How it has ended, or what it is at.
@@ -74,7 +80,7 @@ export class Story {
     this.applied = new Map();
     // What failed hooks wrote, by attempt and hook.
     this.logs = new Map();
-    // What was under way before somebody held it.
+    // What was under way before somebody held it, and why.
     this.paused = null;
   }
 
@@ -129,11 +135,16 @@ export class Story {
         const own = `${waveKey(wave)} ${key(task)}`;
         if (this.objects.has(own)) continue;
         const name = `${task.hook ? "hook " : ""}${task.kind} ${task.namespace ? `${task.namespace}/` : ""}${task.name}`;
-        const child = Object.assign(new Line(name, "object"), { wave: line, action: task.action });
+        const child = Object.assign(new Line(name, "object"), { wave: line, action: task.action, isHook: Boolean(task.hook) });
         this.objects.set(own, child);
         line.children.push(child);
       }
     }
+  }
+
+  // What the plan has in a wave.
+  tasksOf({ phase, wave }) {
+    return this.plan.find((one) => one.phase === phase && one.wave === wave)?.tasks ?? [];
   }
 
   moved(details, at) {
@@ -147,16 +158,33 @@ export class Story {
       this.waveLine(this.wave).outcome = "Passed";
       // Nothing says of what nobody has to wait for that it is done.
       this.waveLine(this.wave).children.filter((child) => child.open && child.state === "Applied").forEach((child) => {
+        child.end(at);
         child.outcome = "Succeeded";
       });
     } else if (this.wave) {
       const line = this.waveLine(this.wave);
-      why = details.state === "Held" && line.gates?.length > 0 ? `waits for gate ${line.gates.join(", ")}` : "";
+      why = this.whyOf(details.state, line);
       line.begin(at, details.state, isWait ? "wait" : "busy", why, this.attempt);
     }
     // Whoever holds it does so until they let it go on.
-    if (this.paused !== null) this.paused = details.state;
+    if (this.paused !== null) this.paused = { state: details.state, why };
     else this.operation.begin(at, details.state, isWait ? "wait" : "busy", why, this.attempt);
+  }
+
+  // For what a wave waits in a state.
+  whyOf(state, line) {
+    if (state === "Held" && line.gates?.length > 0) return `waits for gate ${line.gates.join(", ")}`;
+    if (state === "Held") return line.children.some((child) => child.action === "prune") ? "waits for the confirmation of what is deleted" : "";
+    if (state === "Settling") return "all is well, and has to stay so for a while";
+    if (state !== "AwaitingHealth" && state !== "AwaitingGone") return "";
+    const open = line.children.filter((child) => child.open && child.open.tone !== "good");
+    const going = open.filter((child) => child.open.state === "Deleting");
+    const hooks = open.filter((child) => child.isHook && !going.includes(child));
+    // Of a plan of one wave nobody waits for more than its hooks.
+    const others = this.plan.length > 1 ? open.filter((child) => !child.isHook && !going.includes(child)) : [];
+    const parts = [["the health of", others], ["the end of", hooks], ["the deletion of", going]].filter(([, all]) => all.length > 0);
+    if (parts.length === 0) return state === "AwaitingGone" ? "waits until older objects are gone" : "";
+    return `waits for ${parts.map(([what, all]) => `${what} ${named(all)}`).join(" and ")}`;
   }
 
   gateAnswered(details, at) {
@@ -173,18 +201,20 @@ export class Story {
 
   wasApplied(details, at, line) {
     this.wrote(line, at);
-    line?.begin(at, details.done ? "Succeeded" : "Applied", details.done ? "good" : "busy", details.message ?? "", this.attempt);
+    line?.begin(at, details.done ? "Succeeded" : "Applied", details.done ? "good" : "wait",
+      [details.message, details.done ? null : line.awaits].filter(Boolean).join("; "), this.attempt);
     if (details.done) line?.end(at);
   }
 
   runnerStarted(details, at, line) {
     this.wrote(line, at);
-    line?.begin(at, "Running", "busy", "handed to its runner", this.attempt);
+    line?.begin(at, "Running", "wait", "handed to its runner, whose end it waits for", this.attempt);
   }
 
   healthSeen(details, at, line) {
     if (!line) return;
-    const why = details.current === false ? `${details.message || details.status} (perhaps of an older spec)` : details.message;
+    const message = details.message || (HEALTH[details.status] === "wait" ? line.awaits : "");
+    const why = details.current === false ? `${message || details.status} (perhaps of an older spec)` : message;
     if (line.open?.state === details.status) line.open.why = why || line.open.why;
     else line.begin(at, details.status, HEALTH[details.status] ?? "dull", why, this.attempt);
   }
@@ -204,21 +234,21 @@ export class Story {
 
   deletionBegun(details, at, line) {
     this.wrote(line, at);
-    line?.begin(at, "Deleting", "busy", "", this.attempt);
+    line?.begin(at, "Deleting", "wait", GOING, this.attempt);
   }
 
   recreationBegun(details, at, line) {
-    line?.begin(at, "Deleting", "busy", "to be created again", this.attempt);
+    line?.begin(at, "Deleting", "wait", `to be created again; ${GOING}`, this.attempt);
   }
 
   pruneSent(details, at, line) {
     this.wrote(line, at);
-    line?.begin(at, details.gone ? "Gone" : "Deleting", details.gone ? "good" : "busy", "", this.attempt);
+    line?.begin(at, details.gone ? "Gone" : "Deleting", details.gone ? "good" : "wait", details.gone ? "" : GOING, this.attempt);
     if (details.gone) line?.end(at);
   }
 
   objectGone(details, at, line) {
-    if (line?.open) line.open.state = "Gone";
+    if (line?.open) line.outcome = "Gone";
     line?.end(at);
     line?.mark(at, "gone", "good");
   }
@@ -229,8 +259,11 @@ export class Story {
     if (line.spans.length === 0) line.begin(at, details.phase, isGood ? "good" : "bad", details.message, this.attempt);
     line.end(at);
     const last = line.spans.at(-1);
-    Object.assign(last, { state: details.phase, tone: isGood ? last.tone : "bad", why: details.message || last.why });
-    line.mark(at, details.phase, isGood ? "good" : "bad");
+    // What it was waited for until then stays told.
+    if (isGood) Object.assign(last, { why: last.why || details.message });
+    else Object.assign(last, { state: details.phase, tone: "bad", why: details.message || last.why });
+    line.outcome = details.phase;
+    line.mark(at, because(details.phase, isGood ? details.message : ""), isGood ? "good" : "bad");
   }
 
   hookStopped(details, at, line) {
@@ -248,17 +281,20 @@ export class Story {
 
   claimTold(details, at) {
     const isWait = details.what === "taken" || details.what === "perhaps-taken";
-    if (isWait) this.operation.begin(at, "Waiting for the claim", "wait", "another operation has it", this.attempt);
+    if (isWait) this.operation.begin(at, "Waiting for the claim", "wait", `${details.holder ?? "another operation"} has it`, this.attempt);
     else if (this.operation.open?.state === "Waiting for the claim") this.operation.begin(at, "Planning", "busy", "", this.attempt);
   }
 
   held(details, at) {
-    this.paused = this.operation.state;
+    const { state, why = "" } = this.operation.spans.at(-1) ?? { state: "" };
+    this.paused = { state, why };
+    this.operation.mark(at, because(`${details.by} holds it`, details.reason), "wait");
     this.operation.begin(at, "Paused", "wait", because(`held by ${details.by}`, details.reason), this.attempt);
   }
 
   unpaused(details, at) {
-    this.operation.begin(at, this.paused ?? "", WAITS.has(this.paused) ? "wait" : "busy", "", this.attempt);
+    const { state, why } = this.paused ?? { state: "", why: "" };
+    this.operation.begin(at, state, WAITS.has(state) || state === "Waiting for the claim" ? "wait" : "busy", why, this.attempt);
     this.operation.mark(at, because(`${details.by} lets it go on`, details.reason), "good");
     this.paused = null;
   }
@@ -279,7 +315,7 @@ export class Story {
     if (!line || isRetry) return;
     if (line.spans.length === 0) line.begin(at, details.what, "dull", why, this.attempt);
     line.end(at);
-    Object.assign(line.spans.at(-1), { state: details.what, why });
+    line.outcome = details.what;
   }
 
   logsKept(details, at, line, { object }) {

@@ -2,7 +2,7 @@
 
 import { fill, h, svg } from "./draw.js";
 import { cut } from "./picture.js";
-import { clock, count, long, moment } from "./words.js";
+import { clock, count, folded, long, moment } from "./words.js";
 
 const LINE = 24;
 const TOP = 26;
@@ -14,6 +14,12 @@ const AXIS = 80;
 const NARROW = 620;
 // So many objects are drawn; of more, those that took longest and those that are not well.
 const OBJECTS_MAX = 150;
+// So many spans of a line are told in words, the newest.
+const SPANS_MAX = 200;
+// A wait without a reason that is not even so long is only passed through, in milliseconds.
+const SHORT = 50;
+// What every object waits for that is applied or deleted.
+const USUAL = new Set(["Applied", "Running", "Progressing", "Deleting"]);
 const INDENT = { operation: 0, phase: 0, wave: 10, object: 22 };
 const STEPS = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
 
@@ -22,7 +28,7 @@ export function chosen(story, now) {
   const lines = story.lines();
   const objects = lines.filter((line) => line.level === "object" && line.spans.length > 0);
   if (objects.length <= OBJECTS_MAX) return [lines.filter((line) => line.level !== "object" || line.spans.length > 0), 0];
-  const bad = (line) => line.spans.some((span) => span.tone === "bad" || span.tone === "wait");
+  const bad = (line) => line.spans.some((span) => span.tone === "bad" || (span.tone === "wait" && !USUAL.has(span.state)));
   const wanted = new Set(objects.sort((one, other) => bad(other) - bad(one) || other.took(now) - one.took(now)).slice(0, OBJECTS_MAX));
   return [lines.filter((line) => line.level !== "object" || wanted.has(line)), objects.length - OBJECTS_MAX];
 }
@@ -94,27 +100,44 @@ function drawLine(picture, line, { y, height, isNarrow, margin, x, to }) {
   picture.append(group);
 }
 
-// The same as a table.
+// Each wait with its length and its reason, and what else had one: the newest last.
+function reasonsOf(line, now) {
+  const took = (span) => (span.to ?? now) - span.from;
+  const told = line.spans.filter((span) => span.why || (span.tone === "wait" && (span.to === null || took(span) >= SHORT)));
+  const more = told.length - SPANS_MAX;
+  return [
+    more > 0 ? h("div", null, `${count(more, "earlier one")} left out`) : null,
+    told.slice(-SPANS_MAX).map((span) => {
+      const length = long(took(span));
+      const what = span.tone !== "wait" ? `${span.state} for ${length}` : `${span.to === null ? "waits" : "waited"} ${length} (${span.state})`;
+      return h("div", null, `${clock(span.from)}: ${what}${span.attempt > 1 ? `, attempt ${span.attempt}` : ""}`, span.why ? [": ", folded(span.why)] : null);
+    }),
+  ];
+}
+
+// The same as a table. Its roles are said, as on a telephone its rows stand below each other.
 export function timelineTable(story, now) {
+  const heads = ["What", "Began", "Took", "Waited", "Attempts", "State", "Waits and reasons", "Moments"];
   const [lines] = chosen(story, now);
   const rows = lines.filter((line) => line.level !== "phase" && (line.spans.length > 0 || line.marks.length > 0 || line.level === "wave")).map((line) => {
     const attempts = new Set(line.spans.map((span) => span.attempt));
-    return h("tr", null, h(`th.of-${line.level}`, { scope: "row" }, line.label),
-      h("td", null, line.spans.length > 0 ? clock(line.from) : "–"),
-      h("td", null, line.spans.length > 0 ? long(line.took(now)) : "–"),
-      h("td", null, line.took(now, true) > 0 ? long(line.took(now, true)) : "–"),
-      h("td", null, attempts.size > 0 ? [...attempts].join(", ") : "–"),
-      h("td", null, line.state), h("td.words", null, line.why),
-      h("td.words", null, line.marks.map((mark) => h("div", null, `${clock(mark.at)}: ${mark.text}`))));
+    const [hasSpans, waited] = [line.spans.length > 0, line.took(now, true)];
+    const cells = [
+      hasSpans ? clock(line.from) : "–", hasSpans ? long(line.took(now)) : "–", waited > 0 ? long(waited) : "–",
+      attempts.size > 0 ? [...attempts].join(", ") : "–", line.state, reasonsOf(line, now),
+      line.marks.map((mark) => h("div", null, `${clock(mark.at)}: `, folded(mark.text))),
+    ];
+    return h("tr", { role: "row" }, h(`th.of-${line.level}`, { scope: "row", role: "rowheader" }, line.label),
+      cells.map((cell, index) => h(index >= 5 ? "td.words" : "td", { role: "cell", "data-of": heads[index + 1] }, cell)));
   });
-  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Timeline as a table" }, h("table", null,
-    h("thead", null, h("tr", null, ["What", "Began", "Took", "Waited", "Attempts", "State", "Why", "Moments"].map((one) => h("th", { scope: "col" }, one)))),
-    h("tbody", null, rows)));
+  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Timeline as a table" }, h("table.stacked", { role: "table" },
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map((one) => h("th", { scope: "col", role: "columnheader" }, one)))),
+    h("tbody", { role: "rowgroup" }, rows)));
 }
 
 // What the colours mean.
 export function legend() {
-  const all = [["busy", "at work"], ["wait", "waits, with its reason"], ["good", "well"], ["bad", "failed"], ["warn", "missing"], ["dull", "not known"]];
+  const all = [["busy", "at work"], ["wait", "waits, with its reason: for health, the end of a hook, a gate, a person, the next attempt"], ["good", "well"], ["bad", "failed"], ["warn", "missing"], ["dull", "not known"]];
   return h("ul.legend", { "aria-label": "What the colours mean" }, all.map(([tone, word]) => h("li", null, h(`span.swatch.${tone}`, { "aria-hidden": "true" }), word)));
 }
 

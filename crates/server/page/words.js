@@ -1,6 +1,7 @@
 // Words and signs for what the API tells: a state is never shown by its colour alone.
 
 import { h } from "./draw.js";
+import { cut } from "./picture.js";
 
 // Sign and tone of each state; what is not known here is shown by its word.
 const STATES = {
@@ -15,7 +16,7 @@ const STATES = {
   DoneBefore: ["✓", "good"], Empty: ["○", "dull"], Unfinished: ["■", "warn"], NotReached: ["○", "dull"],
   Deleting: ["…", "busy"], Gone: ["✓", "good"], Left: ["»", "dull"], Released: ["»", "good"],
   Completed: ["✓", "good"], Superseded: ["»", "dull"], Terminated: ["■", "warn"],
-  Applying: ["…", "busy"], AwaitingHealth: ["…", "busy"], AwaitingGone: ["…", "busy"], Pruning: ["…", "busy"],
+  Applying: ["…", "busy"], AwaitingHealth: ["◔", "wait"], AwaitingGone: ["◔", "wait"], Pruning: ["…", "busy"],
   Clearing: ["…", "busy"], Settling: ["◔", "wait"], Verifying: ["…", "busy"], DryRun: ["…", "busy"],
   AwaitingRetry: ["‖", "wait"],
   create: ["+", "good"], apply: ["~", "busy"], replace: ["↻", "warn"], prune: ["−", "bad"],
@@ -29,6 +30,15 @@ const STATES = {
 export function objectState({ hookPhase, overridden }, wave) {
   if (hookPhase === "Running") return wave?.state === "Passed" ? "Succeeded" : hookPhase;
   return { Skip: "Skipped", MarkDone: "Marked as done" }[overridden?.what] ?? hookPhase;
+}
+
+// What has become of an object: a hook has run or failed, anything else was synced, and may have gone wrong then.
+export function resultOf(one, wave) {
+  const { status, hookType, hookPhase } = one;
+  if (["Skipped", "MarkedDone"].includes(status)) return { Skipped: "Skipped", MarkedDone: "Marked as done" }[status];
+  if (hookType) return objectState(one, wave) ?? status ?? "–";
+  const isBad = ["Failed", "Error"].includes(hookPhase) && status !== "SyncFailed";
+  return [status, isBad ? hookPhase : null].filter(Boolean).join(", ") || "–";
 }
 
 export function tone(state) {
@@ -104,7 +114,29 @@ export function shortHash(hash) {
 
 // Who has approved a plan, why and when.
 export function approvalOf({ by, reason, at }) {
-  return h("div", null, `${by}${reason ? `: ${reason}` : ""} `, time(at));
+  return h("div", null, by, reason ? [": ", folded(reason)] : null, " ", time(at));
+}
+
+// So many letters of a text stand where much else does.
+const FOLDED = 200;
+
+// A text that others have written as long as they liked: its beginning, and all of it for whoever opens it.
+export function folded(text, most = FOLDED) {
+  if (typeof text !== "string" || text.length <= most) return text;
+  return h("details.folded", null, h("summary", null, h("span.beginning", null, cut(text, most), " ", h("u", null, "More")), h("u.less", null, "Less")), h("div", null, text));
+}
+
+// So many of a list are named.
+const NAMED = 20;
+
+// Names in one text, the first of many.
+export function listed(names, most = NAMED) {
+  return [...names.slice(0, most), ...(names.length > most ? [`and ${names.length - most} more`] : [])].join(", ");
+}
+
+// What is surprising, where it was read and of which object, as the command line has it.
+export function findingOf({ severity, origin, object, message }) {
+  return h("li", null, severity ? `${severity}: ` : null, origin ? [h("code", null, origin), ": "] : null, object ? [h("strong", null, object), ": "] : null, message);
 }
 
 // What tells an object from others.
