@@ -246,7 +246,7 @@ pub fn an_operation_is_held_goes_on_and_is_approved() {
     browser.open(&format!("/operations/{id}"));
     browser.press("Pause…");
     // As long as the API records it.
-    let reason = format!("the database is being moved{}", " again".repeat(170));
+    let reason = format!("the database is being moved,{}", " again".repeat(170));
     let reason = &reason[..1024];
     browser.write("#field-reason", reason);
     browser.press("confirm");
