@@ -242,7 +242,7 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
     asks(&browser, "What is at work is stopped, and the rollout ends. Applications stay as they are then.");
     asks(&browser, "At work: qa-cart");
     asks(&browser, "Not begun: ");
-    asks(&browser, "prod-cart, prod-catalog, prod-checkout, prod-search.");
+    asks(&browser, "prod-cart, prod-catalog, prod-checkout, prod-search");
     confirm(&browser, "the wrong image");
     let runs = service
         .until("/api/v1/runs?applicationSet=argocd/shops", |found| found["items"][0]["end"].is_string());

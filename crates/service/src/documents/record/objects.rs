@@ -6,16 +6,23 @@ use tidegate_model::{Health, HealthStatus, OperationPhase, Override, TaskId};
 use super::story::{Line, Story, Tone};
 use super::telling::{because, tone_of};
 
+/// Why something waits that is told to go.
+const GOING: &str = "waits until it is gone";
+
 impl Story {
     /// Takes in a fact about a task; every other one adds nothing.
     pub(super) fn of_task(&mut self, fact: &Fact) {
         match fact {
             Fact::Applied { task, message, done, .. } => {
-                let (state, tone) = if *done { ("Succeeded", Tone::Good) } else { ("Applied", Tone::Busy) };
-                self.is(*task, (state, tone, message), *done);
+                if *done {
+                    return self.is(*task, ("Succeeded", Tone::Good, message), true);
+                }
+                let awaits = self.object(*task).map_or("", |line| line.awaits());
+                let why = if message.is_empty() { awaits.to_owned() } else { format!("{message}; {awaits}") };
+                self.is(*task, ("Applied", Tone::Wait, &why), false);
             }
             Fact::RunnerStarted { task, .. } => {
-                self.is(*task, ("Running", Tone::Busy, "handed to its runner"), false)
+                self.is(*task, ("Running", Tone::Wait, "handed to its runner, whose end it waits for"), false)
             }
             Fact::HealthSeen { task, health, fresh, .. } => self.seen(*task, health, *fresh),
             Fact::ReasonSeen { task, reason, .. } if !reason.is_empty() => {
@@ -32,10 +39,11 @@ impl Story {
             }
             Fact::PlaceTaken { task, by: None } => self.ends(*task),
             Fact::DeletionBegun { task } | Fact::PruneSent { task, gone: false } => {
-                self.is(*task, ("Deleting", Tone::Busy, ""), false);
+                self.is(*task, ("Deleting", Tone::Wait, GOING), false);
             }
             Fact::RecreationBegun { task, .. } => {
-                self.is(*task, ("Deleting", Tone::Busy, "to be created again"), false);
+                let why = format!("to be created again; {GOING}");
+                self.is(*task, ("Deleting", Tone::Wait, &why), false);
             }
             Fact::PruneSent { task, gone: true } => self.is(*task, ("Gone", Tone::Good, ""), true),
             Fact::ObjectGone { task } => self.gone(*task),
@@ -84,9 +92,11 @@ impl Story {
         }
         line.end(at);
         if let Some(last) = line.spans.last_mut() {
-            what.done().clone_into(&mut last.state);
-            words.clone_into(&mut last.why);
+            if last.why.is_empty() {
+                words.clone_into(&mut last.why);
+            }
         }
+        line.outcome = Some(what.done().to_owned());
         line.mark(at, words.to_owned(), Tone::Warn);
     }
 
@@ -99,14 +109,19 @@ impl Story {
 
     fn seen(&mut self, task: TaskId, health: &Health, fresh: bool) {
         let status = format!("{:?}", health.status);
-        let why = match (fresh, health.message.as_str()) {
+        let awaits = self.object(task).map_or("", |line| line.awaits());
+        let told = match health.message.as_str() {
+            "" if health.status == HealthStatus::Progressing => awaits,
+            told => told,
+        };
+        let why = match (fresh, told) {
             (true, message) => message.to_owned(),
             (false, "") => format!("{status} (perhaps of an older spec)"),
             (false, message) => format!("{message} (perhaps of an older spec)"),
         };
         let tone = match health.status {
             HealthStatus::Healthy => Tone::Good,
-            HealthStatus::Progressing => Tone::Busy,
+            HealthStatus::Progressing => Tone::Wait,
             HealthStatus::Degraded => Tone::Bad,
             HealthStatus::Missing => Tone::Warn,
             HealthStatus::Suspended => Tone::Wait,
@@ -122,8 +137,8 @@ impl Story {
     fn gone(&mut self, task: TaskId) {
         let at = self.at;
         let Some(line) = self.object(task) else { return };
-        if let Some(open) = line.open() {
-            "Gone".clone_into(&mut open.state);
+        if line.open().is_some() {
+            line.outcome = Some("Gone".to_owned());
         }
         line.end(at);
         line.mark(at, "gone", Tone::Good);
@@ -137,15 +152,18 @@ impl Story {
             line.begin(span);
         }
         line.end(at);
+        let is_bad = tone == Tone::Bad;
         if let Some(last) = line.spans.last_mut() {
-            last.state.clone_from(&word);
-            if tone == Tone::Bad {
+            // What was waited for until then stays told.
+            if is_bad {
+                last.state.clone_from(&word);
                 last.tone = tone;
             }
-            if !message.is_empty() {
+            if !message.is_empty() && (is_bad || last.why.is_empty()) {
                 message.clone_into(&mut last.why);
             }
         }
-        line.mark(at, word, tone);
+        line.outcome = Some(word.clone());
+        line.mark(at, because(&word, if is_bad { "" } else { message }), tone);
     }
 }

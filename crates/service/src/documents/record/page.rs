@@ -1,22 +1,27 @@
 //! The record as a page: everything on one screen after the other, and nothing that has to be opened to be printed.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
 use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView, TakenPlanView, WaveView};
 use tidegate_model::{
-    OperationPhase, Override, PlanApproval, ResourceResult, SyncRequest, Timestamp, format_duration,
+    OperationPhase, Override, PlanApproval, ResourceResult, ResultCode, SyncRequest, Timestamp,
+    format_duration,
 };
 
 use super::Record;
 use super::logs::{AttemptLog, logs};
 use super::markup::Markup;
 use super::picture::{self, Level};
-use super::story::{Line, Story};
+use super::story::{Line, Span, Story, Tone};
 use crate::documents::facts;
 
 /// Why there is no more of an operation than its line.
 const COMPACTED: &str = "Its details were compacted: as many of the newest operations of an application keep them as --history says, ten if it is not said.";
+/// See [`reasons`].
+const SHORT: Duration = Duration::from_millis(50);
 const STYLE: &str = include_str!("style.css");
 
 /// The page.
@@ -217,17 +222,11 @@ fn timeline(story: &Story, until: Timestamp) -> Markup {
         let waited = line.waited(until);
         let waited = if waited.is_zero() { String::new() } else { format_duration(waited) };
         let name = Markup::element("th", &[("scope", "row"), ("class", class)], [Markup::text(&line.label)]);
-        let rest = [
-            &began,
-            &format_duration(line.took(until)),
-            &waited,
-            &attempts.join(", "),
-            line.state(),
-            line.why(),
-        ];
+        let rest = [&began, &format_duration(line.took(until)), &waited, &attempts.join(", "), line.state()];
+        let reasons = Markup::element("td", &[], reasons(line, until));
         let moments = line.marks.iter().map(|mark| Markup::of("div", &format!("{}: {}", mark.at, mark.text)));
         let moments = Markup::element("td", &[], moments);
-        let cells = rest.map(|cell| Markup::of("td", cell)).into_iter().chain([moments]);
+        let cells = rest.map(|cell| Markup::of("td", cell)).into_iter().chain([reasons, moments]);
         Markup::element("tr", &[], std::iter::once(name).chain(cells))
     });
     Markup::all([
@@ -236,11 +235,46 @@ fn timeline(story: &Story, until: Timestamp) -> Markup {
         Markup::classed(
             "p",
             "quiet",
-            "Green: well. Blue: at work. Yellow, with a line through it: waits. Red: failed. Orange: missing.",
+            "Green: well. Blue: at work. Yellow, with a line through it: waits, also for health, the end of a hook or for what is deleted to be gone. Red: failed. Orange: missing.",
         ),
         Markup::all(left.iter().map(|words| Markup::classed("p", "quiet", words))),
-        table(["What", "Began", "Took", "Waited", "Attempts", "State", "Why", "Moments"], rows),
+        table(["What", "Began", "Took", "Waited", "Attempts", "State", "Waits and reasons", "Moments"], rows),
     ])
+}
+
+/// Each wait with its length and its reason, and what else had one. A wait without one that is shorter is only passed through.
+fn reasons(line: &Line, until: Timestamp) -> Vec<Markup> {
+    let took = |span: &Span| span.to.unwrap_or(until).since(span.from);
+    let is_told = |span: &&Span| {
+        !span.why.is_empty() || (span.tone == Tone::Wait && (span.to.is_none() || took(span) >= SHORT))
+    };
+    let told = line.spans.iter().filter(is_told).map(|span| {
+        let length = format_duration(took(span));
+        let what = match (span.tone, span.to) {
+            (Tone::Wait, None) => format!("waits {length} ({})", span.state),
+            (Tone::Wait, Some(_)) => format!("waited {length} ({})", span.state),
+            _ => format!("{} for {length}", span.state),
+        };
+        let attempt = if span.attempt > 1 { format!(", attempt {}", span.attempt) } else { String::new() };
+        let why = if span.why.is_empty() { String::new() } else { format!(": {}", span.why) };
+        Markup::of("div", &format!("{}: {what}{attempt}{why}", span.from))
+    });
+    told.collect()
+}
+
+/// What has become of an object: a hook has run or failed, anything else was synced, and may have gone wrong then.
+fn result(one: &ResourceResult, shown: &str) -> String {
+    let status = one.status.map(|status| status.to_string());
+    let is_bad =
+        |phase: &OperationPhase| phase.is_unsuccessful() && one.status != Some(ResultCode::SyncFailed);
+    match (one.status, one.hook_type) {
+        (Some(ResultCode::Skipped | ResultCode::MarkedDone), _) => status.unwrap_or_default(),
+        (_, Some(_)) => shown.to_owned(),
+        _ => {
+            let went_wrong = one.hook_phase.filter(is_bad).map(|phase| phase.to_string());
+            status.into_iter().chain(went_wrong).collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 fn object((kind, namespace, name): (&str, &str, &str)) -> String {
@@ -294,7 +328,7 @@ fn results(operation: &OperationView) -> Markup {
             &one.sync_phase.to_string(),
             &one.wave.to_string(),
             &format!("{hook}{}", object((kind, namespace, name))),
-            &one.status.map(|status| status.to_string()).unwrap_or_default(),
+            &result(one, &shown),
             &shown,
             &words.join("; "),
         ])

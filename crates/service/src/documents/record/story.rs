@@ -6,6 +6,9 @@ use std::time::Duration;
 use tidegate_lifecycle::operation::Fact;
 use tidegate_model::{ObjectKey, Phase, Plan, Task, TaskId, Timestamp};
 
+/// What every object waits for that is applied or deleted.
+const USUAL: [&str; 4] = ["Applied", "Running", "Progressing", "Deleting"];
+
 /// How a span of time is told from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
@@ -61,6 +64,7 @@ pub struct Line {
     pub marks: Vec<Mark>,
     /// How it has ended, where its last span does not say so.
     pub outcome: Option<String>,
+    pub is_hook: bool,
 }
 
 impl Line {
@@ -108,19 +112,18 @@ impl Line {
         self.spans.last().map(|span| span.state.as_str()).unwrap_or_default()
     }
 
-    /// Why, as far as that was told.
-    pub fn why(&self) -> &str {
-        self.spans
-            .iter()
-            .rev()
-            .find(|span| !span.why.is_empty())
-            .map(|span| span.why.as_str())
-            .unwrap_or_default()
+    /// What it waits for once it is written.
+    pub fn awaits(&self) -> &'static str {
+        if self.is_hook { "waits for its end" } else { "waits for its health" }
     }
 
-    /// Whether it waited, or went wrong.
+    /// Whether it waited for what not every object waits for that is applied or deleted, or went wrong.
     pub fn is_notable(&self) -> bool {
-        self.spans.iter().any(|span| matches!(span.tone, Tone::Wait | Tone::Bad))
+        let is_usual = |span: &Span| USUAL.contains(&span.state.as_str());
+        self.spans.iter().any(|span| match span.tone {
+            Tone::Wait => !is_usual(span),
+            tone => tone == Tone::Bad,
+        })
     }
 }
 
@@ -148,7 +151,8 @@ impl WaveStory {
             let hook = if task.is_hook() { "hook " } else { "" };
             let namespace =
                 if task.namespace.is_empty() { String::new() } else { format!("{}/", task.namespace) };
-            objects.push(Line::new(format!("{hook}{} {namespace}{}", task.gvk.kind, task.name)));
+            let label = format!("{hook}{} {namespace}{}", task.gvk.kind, task.name);
+            objects.push(Line { is_hook: task.is_hook(), ..Line::new(label) });
             objects.len().saturating_sub(1)
         })
     }
@@ -167,7 +171,7 @@ pub struct Story {
     /// Why the newest attempt failed.
     pub(super) failure: String,
     /// What was under way before somebody held it.
-    pub(super) held: Option<(String, Tone)>,
+    pub(super) held: Option<(String, Tone, String)>,
     /// The wave that is at work.
     pub(super) current: Option<usize>,
     /// Where the waves and the tasks of the newest plan are, by their places in it.
@@ -233,6 +237,11 @@ impl Story {
     pub(super) fn object(&mut self, task: TaskId) -> Option<&mut Line> {
         let (wave, object) = *self.of_tasks.get(task.index())?;
         self.waves.get_mut(wave)?.objects.get_mut(object)
+    }
+
+    /// Whether the newest plan has more than one wave.
+    pub(super) fn has_waves(&self) -> bool {
+        self.of_waves.len() > 1
     }
 
     /// From now on it is so.

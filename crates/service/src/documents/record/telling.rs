@@ -7,6 +7,8 @@ use super::story::{Story, Tone};
 
 /// The state of an operation that waits for another one's claim.
 const AWAITS_CLAIM: &str = "Waiting for the claim";
+/// So many objects that a wave waits for are named.
+const NAMED: usize = 3;
 
 impl Story {
     /// Takes in the next fact.
@@ -64,12 +66,14 @@ impl Story {
         match fact {
             Fact::Paused { by, reason, .. } => {
                 let last = self.operation.spans.last();
-                self.held = last.map(|span| (span.state.clone(), span.tone));
+                self.held = last.map(|span| (span.state.clone(), span.tone, span.why.clone()));
+                self.operation.mark(at, because(&format!("{by} holds it"), reason), Tone::Wait);
                 self.goes_on("Paused", Tone::Wait, &because(&format!("held by {by}"), reason));
             }
             Fact::Unpaused { by, .. } => {
-                let (state, tone) = self.held.take().unwrap_or((String::new(), Tone::Busy));
-                self.goes_on(&state, tone, "");
+                let (state, tone, why) =
+                    self.held.take().unwrap_or((String::new(), Tone::Busy, String::new()));
+                self.goes_on(&state, tone, &why);
                 self.operation.mark(at, Wisher::read(by).does("lets it go on"), Tone::Good);
             }
             Fact::Approved { wave, by, reason, .. } => {
@@ -102,7 +106,13 @@ impl Story {
         }
         let (index, name, tone) = match to {
             Stage::Wave { index, step } => {
-                let waits = matches!(step, WaveStep::Held | WaveStep::Settling { .. });
+                let waits = matches!(
+                    step,
+                    WaveStep::Held
+                        | WaveStep::AwaitingHealth
+                        | WaveStep::AwaitingGone
+                        | WaveStep::Settling { .. }
+                );
                 (Some(*index), step.name().to_owned(), if waits { Tone::Wait } else { Tone::Busy })
             }
             Stage::AwaitingRetry { .. } => (None, to.name(), Tone::Wait),
@@ -115,6 +125,10 @@ impl Story {
             Stage::Wave { step: WaveStep::Held, .. } if !gates.is_empty() => {
                 format!("waits for gate {gates}")
             }
+            Stage::Wave { step: WaveStep::Settling { .. }, .. } => {
+                "all is well, and has to stay so for a while".to_owned()
+            }
+            Stage::Wave { step: WaveStep::AwaitingHealth | WaveStep::AwaitingGone, .. } => self.awaited(),
             _ => String::new(),
         };
         let span = self.span(name.clone(), tone, why);
@@ -129,9 +143,42 @@ impl Story {
         }
         // Whoever holds it does so until they let it go on.
         match &mut self.held {
-            Some(held) => *held = (name, tone),
+            Some(held) => *held = (name, tone, span.why),
             None => self.operation.begin(span),
         }
+    }
+
+    /// For which of its objects the wave waits that is at work.
+    fn awaited(&mut self) -> String {
+        let has_waves = self.has_waves();
+        let Some(wave) = self.wave() else { return String::new() };
+        let mut of: [(&str, Vec<&str>); 3] =
+            [("the health of", Vec::new()), ("the end of", Vec::new()), ("the deletion of", Vec::new())];
+        for line in &mut wave.objects {
+            let is_hook = line.is_hook;
+            let Some(open) = line.open().filter(|open| open.tone != Tone::Good) else { continue };
+            let place = match (open.state.as_str(), is_hook) {
+                ("Deleting", _) => 2,
+                (_, true) => 1,
+                // Of a plan of one wave nobody waits for more than its hooks.
+                (_, false) if has_waves => 0,
+                (_, false) => continue,
+            };
+            if let Some((_, names)) = of.get_mut(place) {
+                names.push(&line.label);
+            }
+        }
+        let parts: Vec<String> = of
+            .iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| {
+                let more = names.len().saturating_sub(NAMED);
+                let more = if more > 0 { format!(", {more} more") } else { String::new() };
+                let named: Vec<&str> = names.iter().copied().take(NAMED).collect();
+                format!("{what} {}{more}", named.join(", "))
+            })
+            .collect();
+        if parts.is_empty() { String::new() } else { format!("waits for {}", parts.join(" and ")) }
     }
 
     fn gate_answered(&mut self, gate: &str, verdict: &Verdict) {

@@ -250,11 +250,13 @@ fn the_story_has_real_durations_waits_with_their_reasons_and_all_attempts() {
     assert_eq!(labels, ["PreSync, wave 0", "Sync, wave 1"]);
     let [first, second] = &story.waves[..] else { panic!("{labels:?}") };
 
-    // The first wave was at work from 1 to 12 and never waited; its job was, from when it was applied to its end.
+    // The first wave was at work from 1 to 2, and waited for its job until 12; so did the job, from when it was applied to its end.
     assert_eq!(
         (first.line.took(story.at), first.line.waited(story.at)),
-        (Duration::from_secs(11), Duration::ZERO)
+        (Duration::from_secs(11), Duration::from_secs(10))
     );
+    assert_eq!(first.line.spans[1].why, "waits for the health of Job shop/migrate");
+    assert_eq!(first.objects[0].waited(story.at), Duration::from_secs(10));
     assert_eq!(first.objects[0].label, "Job shop/migrate");
     assert_eq!(first.objects[0].took(story.at), Duration::from_secs(10));
 
@@ -271,23 +273,31 @@ fn the_story_has_real_durations_waits_with_their_reasons_and_all_attempts() {
         .iter()
         .map(|span| (span.state.as_str(), span.tone, span.to.unwrap().since(span.from).as_secs()))
         .collect();
-    assert_eq!(
-        spans,
-        [("Applied", Tone::Busy, 7), ("Degraded", Tone::Bad, 10), ("Succeeded", Tone::Busy, 4)]
-    );
+    assert_eq!(spans, [("Applied", Tone::Wait, 7), ("Degraded", Tone::Bad, 10), ("Applied", Tone::Wait, 4)]);
+    assert_eq!(api.spans[0].why, "office-hours; waits for its end");
 
     // How each has ended, and not the step it was at last.
     assert_eq!(
-        [first.line.state(), second.line.state(), story.operation.state()],
-        ["Passed", "Passed", "Succeeded"]
+        [first.line.state(), second.line.state(), story.operation.state(), api.state()],
+        ["Passed", "Passed", "Succeeded", "Succeeded"]
     );
 
-    // The operation waited for the gate, and for its second attempt, also while somebody held it.
-    assert_eq!(story.operation.waited(story.at), Duration::from_secs(30 + 10));
+    // The operation waited for the job, for the gate, and for its second attempt, also while somebody held it.
+    assert_eq!(story.operation.waited(story.at), Duration::from_secs(10 + 30 + 10));
     assert_eq!(story.operation.took(story.at), Duration::from_secs(76));
     let paused = story.operation.spans.iter().find(|span| span.state == "Paused").unwrap();
     assert_eq!((paused.from, paused.to), (at(62), Some(at(66))));
     assert_eq!(paused.why, "held by office-hours: office-hours");
+    // The page says each with its length and its reason.
+    let page = record("office-hours").page();
+    for told in [
+        "waited 4 s (Paused): held by office-hours: office-hours",
+        "waited 10 s (AwaitingHealth): waits for the health of Job shop/migrate",
+        "waited 30 s (Held): gate office-hours: office-hours",
+        "office-hours holds it: office-hours",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
 }
 
 /// Nobody waits any more for what a person has passed over: it is over at that moment, and says who and why.
@@ -302,17 +312,15 @@ fn what_people_overrule_is_over_and_says_why() {
         let story = Story::of(&facts);
         let line = &story.waves[0].objects[0];
         let last = line.spans.last().unwrap();
+        assert_eq!(last.why, "gate; waits for its health");
         let marks: Vec<String> = line.marks.iter().map(|mark| mark.text.clone()).collect();
-        (last.state.clone(), last.to, last.why.clone(), marks)
+        (line.state().to_owned(), last.to, marks)
     };
     let why = |done: &str| format!("{done} by ann: the database is away");
     let skipped = why("skipped");
-    assert_eq!(
-        overruled(Override::Skip),
-        ("skipped".to_owned(), Some(at(9)), skipped.clone(), vec![skipped])
-    );
+    assert_eq!(overruled(Override::Skip), ("skipped".to_owned(), Some(at(9)), vec![skipped]));
     assert_eq!(overruled(Override::MarkDone).0, "marked as done");
-    let (state, to, _, marks) = overruled(Override::Retry);
+    let (state, to, marks) = overruled(Override::Retry);
     assert_eq!((state.as_str(), to, marks), ("Applied", None, vec![why("retried")]));
 }
 
