@@ -27,6 +27,7 @@ mod shapes;
 mod stream;
 mod time;
 mod tracking;
+mod wave_numbers;
 mod window;
 mod wisher;
 
@@ -62,5 +63,6 @@ pub use shapes::{Seen, Tree, WrongType, wrong_types};
 pub use stream::{StreamId, StreamKind};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use tracking::{InvalidTracking, Search, Tracking, TrackingMethod, claimed_by};
+pub use wave_numbers::WaveNumbers;
 pub use window::{Blocked, Opened, Window, WindowKind, Zone, blocked, changes_in};
 pub use wisher::{Wisher, reason_line};

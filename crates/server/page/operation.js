@@ -173,20 +173,20 @@ function file(id, ending, words) {
 // How much of a wave is written, passed over, failed and well, in numbers and words.
 function progressOf(operation, story, wave) {
   const states = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave).map((one) => objectState(one, wave));
-  const skipped = states.filter((one) => one === "Skipped").length;
+  const { done: well, skipped } = wave;
   const failed = states.filter((one) => tone(one) === "bad").length;
-  const applied = Math.max(wave.done + failed, story.appliedOf(wave));
-  const well = Math.max(0, wave.done - skipped);
+  const ended = well + skipped + failed;
+  const applied = Math.max(ended, story.appliedOf(wave));
   const words = [`${well} of ${wave.tasks} done`, skipped > 0 ? `${skipped} skipped` : "", failed > 0 ? `${failed} failed` : "",
-    applied > wave.done + failed ? `${applied} written` : ""].filter(Boolean).join(", ");
-  return { applied, skipped, failed, well, words };
+    applied > ended ? `${applied} written` : ""].filter(Boolean).join(", ");
+  return { applied, ended, skipped, failed, well, words };
 }
 
 // The same as a picture that can be kept, with the names of the objects.
 function pictureOf(operation, explanation, story) {
   const known = new Map(operation.resources.map((one) => [`${one.syncPhase} ${one.wave} ${one.group ?? ""} ${objectName(one)}`, one]));
   const waves = operation.waves.map((wave) => {
-    const { applied, failed, well, words } = progressOf(operation, story, wave);
+    const { applied, ended, failed, well, words } = progressOf(operation, story, wave);
     const share = (number) => (wave.tasks > 0 ? number / wave.tasks : 0);
     const tasks = story.tasksOf(wave);
     const stateOf = (task) => {
@@ -195,7 +195,7 @@ function pictureOf(operation, explanation, story) {
     };
     return {
       phase: wave.phase, wave: wave.wave, state: wave.state, words, objects: objectsOf(tasks, stateOf),
-      shares: [["busy", share(applied)], ["dull", share(wave.done + failed)], ["bad", share(well + failed)], ["good", share(well)]],
+      shares: [["busy", share(applied)], ["dull", share(ended)], ["bad", share(well + failed)], ["good", share(well)]],
     };
   });
   return wavesPicture({ title: titleOf(operation), words: `${operation.phase}: ${operation.finishedAt ? operation.message : explanation.summary}`, waves });
@@ -210,12 +210,12 @@ function titleOf(operation) {
 function columns(operation, story) {
   if (operation.waves.length === 0) return h("p.empty", null, "There is no plan yet.");
   return h("ol.waves", { tabindex: "0", "aria-label": "Waves" }, operation.waves.map((wave) => {
-    const { applied, skipped, failed, well, words } = progressOf(operation, story, wave);
+    const { applied, ended, skipped, failed, well, words } = progressOf(operation, story, wave);
     const share = (number) => `${wave.tasks > 0 ? Math.round((number / wave.tasks) * 100) : 0}%`;
     const took = wave.openedAt ? between(wave.openedAt, wave.passedAt ?? operation.finishedAt) : "";
     return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
       h("div.column", { "aria-hidden": "true" }, h("div.applied", { look: { height: share(applied) } }),
-        skipped > 0 ? h("div.done.dull", { look: { height: share(wave.done + failed) } }) : null,
+        skipped > 0 ? h("div.done.dull", { look: { height: share(ended) } }) : null,
         failed > 0 ? h("div.done.bad", { look: { height: share(well + failed) } }) : null,
         h("div.done.good", { look: { height: share(well) } })),
       h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took), waveActions(operation, wave, story.tasksOf(wave)));

@@ -149,6 +149,7 @@ impl From<ServiceError> for Problem {
             )
             | ServiceError::Log(LogError::UnknownStream { .. })
             | ServiceError::UnknownOperation { .. }
+            | ServiceError::NoOperation { .. }
             | ServiceError::UnknownRun { .. }
             | ServiceError::BadInput { .. }
             | ServiceError::UnknownPlan { .. } => Code::NotFound,
@@ -167,6 +168,9 @@ impl From<ServiceError> for Problem {
         match error {
             // It is no matter of roles.
             ServiceError::NotAllowed { .. } => Self { next: APPROVERS.to_owned(), ..problem },
+            ServiceError::NoOperation { id, is_run: true, .. } => {
+                Self { next: format!("ask for /api/v1/runs/{id}"), ..problem }
+            }
             _ => problem,
         }
     }

@@ -55,6 +55,16 @@ pub enum ServiceError {
         /// Where it was looked for.
         state_dir: PathBuf,
     },
+    /// The id is that of something else.
+    #[error("{id} is {what}")]
+    NoOperation {
+        /// What was asked for.
+        id: OperationId,
+        /// What it is, and where to look.
+        what: String,
+        /// It is a rollout or an ordered deletion of an ApplicationSet.
+        is_run: bool,
+    },
     /// More than one operation begins like this.
     #[error("{text:?} is the beginning of {} operations: {}; write more of the id", matches.len(), matches.join(", "))]
     AmbiguousOperation {
@@ -242,6 +252,7 @@ impl ServiceError {
             | Self::Log(LogError::UnknownStream { .. }) => Kind::BadInput,
             Self::Engine(EngineError::ShuttingDown) => Kind::NotFinished,
             Self::Refused { .. }
+            | Self::NoOperation { .. }
             | Self::NotAllowed { .. }
             | Self::Elsewhere { .. }
             | Self::Replaced { .. }

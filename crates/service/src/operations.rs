@@ -143,27 +143,35 @@ pub fn candidates(log: &Log, text: &str) -> Result<Vec<Listed>, ServiceError> {
         meant.filter_map(|id| listed_one(log, id).transpose()).collect::<Result<_, _>>()?;
     if meant.len() > 1 {
         // The beginning of an id means an operation, where one has it.
-        meant.retain(|listed| !listed.unknown_kind.as_deref().is_some_and(is_of_a_set));
+        meant.retain(|listed| !listed.unknown_kind.as_deref().is_some_and(|kind| of_a_set(kind).is_some()));
     }
     Ok(meant)
 }
 
-/// Whether a stream of this kind is about an ApplicationSet: it is no operation, and this program knows it.
-fn is_of_a_set(kind: &str) -> bool {
-    [StreamKind::ROLLOUT, StreamKind::TEARDOWN].iter().any(|known| known.name() == kind)
+/// What a stream of this kind is that is about an ApplicationSet: it is no operation, and this program knows it.
+fn of_a_set(kind: &str) -> Option<&'static str> {
+    let known = [(StreamKind::ROLLOUT, "a rollout"), (StreamKind::TEARDOWN, "an ordered deletion")];
+    known.iter().find(|(known, _)| known.name() == kind).map(|(_, what)| *what)
+}
+
+/// What an id is that is none of an operation, by the kind of its stream, and where to look.
+pub(crate) fn no_operation(id: OperationId, kind: &str) -> ServiceError {
+    let run = of_a_set(kind);
+    let what = match run {
+        Some(run) => {
+            format!("{run} of an ApplicationSet and no operation; `tidegate appset show-run {id}` shows it")
+        }
+        None => format!(
+            "a {kind}, which this program does not know; use the program that began it, or a later one"
+        ),
+    };
+    ServiceError::NoOperation { id, what, is_run: run.is_some() }
 }
 
 /// The one operation of those a person may mean.
 pub fn find(candidates: Vec<Listed>, text: &str, state_dir: &StateDir) -> Result<Listed, ServiceError> {
     match <[Listed; 1]>::try_from(candidates) {
-        Ok([Listed { operation, unknown_kind: Some(kind), .. }]) if is_of_a_set(&kind) => {
-            Err(ServiceError::refused(format!(
-                "{operation} is a {kind} of an ApplicationSet and no operation; `tidegate appset show-run {operation}` shows it"
-            )))
-        }
-        Ok([Listed { operation, unknown_kind: Some(kind), .. }]) => Err(ServiceError::refused(format!(
-            "{operation} is a {kind}, which this program does not know; use the program that began it, or a later one"
-        ))),
+        Ok([Listed { operation, unknown_kind: Some(kind), .. }]) => Err(no_operation(operation, &kind)),
         Ok([only]) => Ok(only),
         Err(none) if none.is_empty() => Err(ServiceError::UnknownOperation {
             text: text.to_owned(),

@@ -194,7 +194,7 @@ impl Queries {
                 }
             }
         };
-        self.blocking(read).await
+        self.or_what_it_is(operation, self.blocking(read).await).await
     }
 
     /// The operations that are looked for, oldest first.
@@ -204,6 +204,10 @@ impl Queries {
 
     /// The events of an operation after a number; where there are none yet, some wait for a while.
     pub async fn events(&self, operation: OperationId, after: u64, wait: bool) -> Result<Told, ServiceError> {
+        self.or_what_it_is(operation, self.told(operation, after, wait).await).await
+    }
+
+    async fn told(&self, operation: OperationId, after: u64, wait: bool) -> Result<Told, ServiceError> {
         let read = || self.blocking(move |log| Ok(replay(log.as_ref(), operation, after)?));
         let at_work = self.at_work().await?;
         let mut found = read().await?;
@@ -235,7 +239,8 @@ impl Queries {
     /// What the hooks of an operation write while they run, as far as it is at work here.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, ServiceError> {
         if let Some(engine) = self.engine.get() {
-            return Ok(engine.follow_output(operation).await?);
+            let followed = engine.follow_output(operation).await.map_err(ServiceError::from);
+            return self.or_what_it_is(operation, followed).await;
         }
         let Inspected { operation: view, .. } = self.inspect(operation).await?;
         Err(match view.finished_at {
@@ -318,8 +323,34 @@ impl Queries {
                 | ServiceError::Engine(
                     EngineError::Unknown { .. } | EngineError::Log(LogError::UnknownStream { .. }),
                 )),
-            ) => Err(self.not_begun(operation).unwrap_or(unknown)),
-            Err(error) => Err(error),
+            ) => match self.not_begun(operation) {
+                Some(not_begun) => Err(not_begun),
+                None => self.or_what_it_is(operation, Err(unknown)).await,
+            },
+            Err(error) => self.or_what_it_is(operation, Err(error)).await,
+        }
+    }
+
+    /// What was found of an operation. Where there is none, because its id is that of something else: what that is, and where
+    /// to look.
+    async fn or_what_it_is<T>(
+        &self,
+        operation: OperationId,
+        found: Result<T, ServiceError>,
+    ) -> Result<T, ServiceError> {
+        use LogError::{OtherKind, UnknownStream};
+        match found {
+            Err(
+                error @ (ServiceError::Log(OtherKind { .. } | UnknownStream { .. })
+                | ServiceError::Engine(
+                    EngineError::Unknown { .. } | EngineError::Log(OtherKind { .. } | UnknownStream { .. }),
+                )),
+            ) => {
+                let known = self.blocking(move |log| operations::known(log, operation)).await?;
+                let kind = known.and_then(|known| known.unknown_kind);
+                Err(kind.map_or(error, |kind| operations::no_operation(operation, &kind)))
+            }
+            found => found,
         }
     }
 

@@ -96,7 +96,8 @@ fn show(
     printer: &Printer,
 ) -> Result<Ended, CliError> {
     let Planned { plan, left_out, .. } = planned;
-    let report = PlanReport { application: &args.app, compared_with, plan, left_out, judges: &[] };
+    let numbers = &plan.wave_numbers(true);
+    let report = PlanReport { application: &args.app, compared_with, plan, numbers, left_out, judges: &[] };
     let format = match args.waiting.output {
         Format::Text => PlanFormat::Tree,
         Format::Json => PlanFormat::Json,

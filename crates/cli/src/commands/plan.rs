@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tidegate_executor::effects::{ExtensionNames, NO_OPERATION};
 use tidegate_executor::{Clock as _, GateDefinitions, SystemClock, Targets, effects};
 use tidegate_health::HealthRules;
-use tidegate_model::{Discovery, Object, SyncRequest, Task};
+use tidegate_model::{Discovery, Object, SyncRequest, Task, WaveNumbers};
 use tidegate_planner::{PlanInput, Planned};
 use tidegate_service::clusters::{self, Chosen};
 use tidegate_service::error::ServiceError;
@@ -51,7 +51,8 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
         planned.plan.tasks.iter().map(|task| judge(task, &planned.manifests, &rules)).collect();
     let Planned { plan, left_out, .. } = &planned;
     let (application, compared_with) = (request.application.as_str(), compared_with.as_str());
-    let report = PlanReport { application, compared_with, plan, left_out, judges: &judges };
+    let numbers = &WaveNumbers::default();
+    let report = PlanReport { application, compared_with, plan, numbers, left_out, judges: &judges };
     plan::print(&report, args.output, printer)?;
     if args.selection.strict && !plan.warnings.is_empty() {
         return Err(CliError::Strict { warnings: plan.warnings.clone() });

@@ -1,7 +1,5 @@
 //! An operation for people: the result of a sync, `ops show`, `explain`, `ops list`.
 
-use std::collections::BTreeMap;
-
 use tidegate_lifecycle::operation::{HealthRulesView, HookLogView, OperationView, WaveView};
 use tidegate_model::{
     Cascade, OperationPhase, Override, Phase, ResourceResult, ResultCode, Severity, Timestamp, Warning,
@@ -228,8 +226,8 @@ fn health_rules(rules: &HealthRulesView) -> String {
 
 /// What becomes of the objects of an application that is deleted, and in which order they go.
 fn deletion(cascade: Cascade, waves: &[WaveView]) -> String {
-    let made = swapped(waves);
-    let order = match (cascade.deletes(), made.values().max().zip(made.values().min())) {
+    let of_objects = || waves.iter().filter(|wave| wave.phase == Phase::Sync).map(|wave| wave.wave);
+    let order = match (cascade.deletes(), of_objects().next().zip(of_objects().next_back())) {
         (false, _) => "; its objects stay".to_owned(),
         (true, Some((first, last))) if first != last => {
             format!("; what was made in wave {first} goes first, what was made in wave {last} last")
@@ -239,25 +237,11 @@ fn deletion(cascade: Cascade, waves: &[WaveView]) -> String {
     format!("{cascade}{order}")
 }
 
-/// In a deletion the objects go in the reverse order of their waves: which wave a sync has them in, by the one they go in.
-fn swapped(waves: &[WaveView]) -> BTreeMap<i64, i64> {
-    let of_objects = || waves.iter().filter(|wave| wave.phase == Phase::Sync).map(|wave| wave.wave);
-    let (mut ascending, mut descending): (Vec<i64>, Vec<i64>) =
-        (of_objects().collect(), of_objects().collect());
-    ascending.sort_unstable();
-    descending.sort_unstable_by(|one, other| other.cmp(one));
-    ascending.into_iter().zip(descending).collect()
-}
-
 fn waves_of_deletion(waves: &[WaveView], width: Option<u16>) -> Text {
-    let made = swapped(waves);
     let rows = waves.iter().map(|wave| {
-        let what = match made.get(&wave.wave).filter(|_| wave.phase == Phase::Sync) {
-            Some(made) => format!("objects of wave {made}"),
-            None => "hooks".to_owned(),
-        };
+        let what = if wave.phase == Phase::Sync { "objects" } else { "hooks" };
         let [phase, number, state, done, took] = wave_cells(wave);
-        [phase, number, what, state, done, took]
+        [phase, number, what.to_owned(), state, done, took]
     });
     table(["PHASE", "WAVE", "WHAT", "STATE", "DONE", "TOOK"], rows, width)
 }
@@ -288,11 +272,12 @@ fn waves(waves: &[WaveView], width: Option<u16>) -> Text {
 
 fn wave_cells(wave: &WaveView) -> [String; 5] {
     let took = wave.opened_at.zip(wave.passed_at).map(|(from, to)| format_duration(to.since(from)));
+    let skipped = if wave.skipped > 0 { format!(", {} skipped", wave.skipped) } else { String::new() };
     [
         wave.phase.to_string(),
         wave.wave.to_string(),
         wave.state.clone(),
-        format!("{} of {}", wave.done, wave.tasks),
+        format!("{} of {}{skipped}", wave.done, wave.tasks),
         took.unwrap_or_default(),
     ]
 }

@@ -173,7 +173,7 @@ impl<'p> Bars<'p> {
         bar.set_style(style.clone());
         bar.set_prefix(format!("{} wave {}", wave.phase, wave.wave));
         bar.set_length(wave.tasks.into());
-        bar.set_position(wave.done.into());
+        bar.set_position(wave.done.saturating_add(wave.skipped).into());
         bar.set_message(message);
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, Digest, IfTaken, ObjectKey, OperationId, OperationPhase, Override, Phase, Plan, TakenPlan,
-    TaskId, Timestamp,
+    Action, Digest, IfTaken, ObjectKey, OperationId, OperationPhase, Override, Phase, Plan, PlannedWave,
+    TakenPlan, TaskId, Timestamp, WaveNumbers,
 };
 
 use super::fact::{DeadlineScope, Fact};
@@ -207,8 +207,16 @@ pub enum EventKind {
 pub struct WaveName {
     /// The phase it belongs to: `PreSync`, `Sync` …
     pub phase: Phase,
-    /// Its number in the phase, as `sync-wave` annotations have it; may be negative.
+    /// Its number in the phase, as the `sync-wave` annotations of its objects have it, also where they are deleted; may be
+    /// negative.
     pub wave: i64,
+}
+
+impl WaveName {
+    /// Of a wave of a plan, with the numbers that people know its waves by.
+    pub fn of(wave: &PlannedWave, numbers: &WaveNumbers) -> Self {
+        Self { phase: wave.phase, wave: numbers.shown(wave.phase, wave.wave) }
+    }
 }
 
 /// What a deadline was set for.
@@ -240,6 +248,8 @@ pub struct Narrator {
 struct About {
     operation: OperationId,
     application: String,
+    /// It deletes the application.
+    is_deletion: bool,
     /// It waits for a claim that another operation has.
     waits: bool,
 }
@@ -250,6 +260,7 @@ impl Narrator {
         let about = state.header().map(|header| About {
             operation: header.operation,
             application: header.request.application.clone(),
+            is_deletion: header.request.deletion.is_some(),
             waits: waits(header.request.claim.as_ref().map(|claim| claim.if_taken)),
         });
         let plan = state.operation().map(|operation| Arc::clone(&operation.plan)).unwrap_or_default();
@@ -282,6 +293,7 @@ impl Narrator {
                 self.about = Some(About {
                     operation: *operation,
                     application: request.application.clone(),
+                    is_deletion: request.deletion.is_some(),
                     waits: waits(request.claim.as_ref().map(|claim| claim.if_taken)),
                 });
             }
@@ -412,7 +424,8 @@ impl Narrator {
     fn wave(&self, stage: &Stage) -> Option<WaveName> {
         let Stage::Wave { index, .. } = stage else { return None };
         let wave = self.plan.waves.get(TaskId(*index).index())?;
-        Some(WaveName { phase: wave.phase, wave: wave.wave })
+        let is_deletion = self.about.as_ref().is_some_and(|about| about.is_deletion);
+        Some(WaveName::of(wave, &self.plan.wave_numbers(is_deletion)))
     }
 }
 

@@ -314,7 +314,7 @@ fn retry(operation: &Operation, until: Timestamp, now: Timestamp) -> Explanation
 }
 
 fn wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Explanation {
-    let (phase, number) = operation.wave(index).map_or((Phase::Sync, 0), |wave| (wave.phase, wave.wave));
+    let (phase, number) = operation.wave_name(index).map_or((Phase::Sync, 0), |name| (name.phase, name.wave));
     let sync_fail = phase == Phase::SyncFail;
     let (place, total) = place(operation, index);
     let opened = operation.times(index).opened_at.unwrap_or(operation.since);

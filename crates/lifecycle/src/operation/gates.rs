@@ -175,9 +175,8 @@ impl Operation {
     /// The first gate of the current wave that is closed, and why, as far as it can be told without the time.
     pub(super) fn closed_gate(&self) -> Option<String> {
         let (index, _) = self.current_wave()?;
-        let closed = |gate: &str, reason: &str| format!("gate {gate} is closed: {reason}");
-        if self.lacks_approval(index) {
-            return Some(closed(APPROVAL, &self.wants_approval(index)));
+        if let Some(wanted) = self.wanted_approval(index) {
+            return Some(wanted);
         }
         let answered = |places: bool| {
             let mut answers = self.gates.iter().filter(move |answer| gives_place(&answer.gate) == places);
@@ -203,10 +202,19 @@ impl Operation {
         others.or_else(|| answered(true)).or_else(|| unanswered(true))
     }
 
+    /// That a wave wants a person's approval, where it has none: what is known of its gates without asking, at any time.
+    pub(super) fn wanted_approval(&self, index: u32) -> Option<String> {
+        self.lacks_approval(index).then(|| closed(APPROVAL, &self.wants_approval(index)))
+    }
+
     fn wants_approval(&self, index: u32) -> String {
         let id = self.header.operation;
         format!("wave {} waits for a person: `tidegate ops approve {id}`", index.saturating_add(1))
     }
+}
+
+fn closed(gate: &str, reason: &str) -> String {
+    format!("gate {gate} is closed: {reason}")
 }
 
 fn soaks(until: Timestamp) -> String {

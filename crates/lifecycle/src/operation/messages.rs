@@ -2,6 +2,7 @@
 
 mod left_alone;
 mod overrides;
+mod paused;
 
 use tidegate_model::{ClaimHolder, Phase, Task, Timestamp};
 
@@ -283,16 +284,27 @@ impl State {
     pub fn message(&self) -> String {
         match self {
             Self::New => String::new(),
-            Self::Accepted(header) if header.calls.failed > 0 || header.outage.is_some() => {
-                let message = header.outage.as_ref().map_or(&header.calls.message, |outage| &outage.message);
-                format!("waiting for the cluster to answer: {message}")
-            }
-            Self::Accepted(header) => match header.claim.as_deref() {
-                Some(Claim::Taken { holder, .. }) => format!("waiting for the end of {holder}"),
-                _ if header.may_begin() => "planning".to_owned(),
-                _ => "taking the claim".to_owned(),
-            },
+            Self::Accepted(header) => header.message(),
             Self::Running(operation) | Self::Finished(operation) => operation.message(),
+        }
+    }
+}
+
+impl Header {
+    /// The message of an operation that is not planned yet.
+    fn message(&self) -> String {
+        // Nothing is asked while it is held, so nobody knows for what it would wait.
+        if let Some(pause) = &self.paused {
+            return pause.words();
+        }
+        if self.is_troubled() {
+            let message = self.outage.as_ref().map_or(&self.calls.message, |outage| &outage.message);
+            return format!("waiting for the cluster to answer: {message}");
+        }
+        match self.claim.as_deref() {
+            Some(Claim::Taken { holder, .. }) => format!("waiting for the end of {holder}"),
+            _ if self.may_begin() => "planning".to_owned(),
+            _ => "taking the claim".to_owned(),
         }
     }
 }
@@ -303,6 +315,14 @@ impl Operation {
         if let Some(outcome) = &self.outcome {
             return outcome.message.clone();
         }
+        match &self.header.paused {
+            Some(pause) => paused::message(pause, self),
+            None => self.unpaused_message(),
+        }
+    }
+
+    /// What it does or waits for, in Argo CD's words.
+    fn unpaused_message(&self) -> String {
         match &self.stage {
             Stage::Planned | Stage::DryRun => RUNNING.to_owned(),
             Stage::Wave { index, step } => self.wave_message(*index, *step),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Phase, PlannedWave, Task, TaskId};
+use tidegate_model::{Phase, Task, TaskId, WaveNumbers};
 
 use super::event::WaveName;
 use super::state::Operation;
@@ -165,10 +165,10 @@ impl TaskName {
 }
 
 impl WaveChoice {
-    fn is_of(self, index: u32, wave: &PlannedWave) -> bool {
+    fn is_of(self, index: u32, name: WaveName) -> bool {
         match self {
             Self::Number(number) => number.checked_sub(1) == Some(index),
-            Self::Named(named) => (named.phase, named.wave) == (wave.phase, wave.wave),
+            Self::Named(named) => named == name,
         }
     }
 }
@@ -181,10 +181,27 @@ impl Operation {
 
     /// The tasks of the wave with this name; `None` where there is no such wave.
     pub(super) fn wave_named(&self, choice: WaveChoice) -> Option<Vec<TaskId>> {
-        let mut waves =
-            (0..).zip(&self.plan.waves).filter(|(index, wave)| choice.is_of(*index, wave)).peekable();
+        let names = (0..).zip(self.wave_names());
+        let waves = names.zip(&self.plan.waves).filter(|((index, name), _)| choice.is_of(*index, *name));
+        let mut waves = waves.peekable();
         waves.peek()?;
         Some(waves.flat_map(|(_, wave)| wave.task_ids()).collect())
+    }
+
+    /// By which numbers people know its waves.
+    pub(super) fn wave_numbers(&self) -> WaveNumbers {
+        self.plan.wave_numbers(self.header.request.deletion.is_some())
+    }
+
+    /// The names of all its waves, in their order.
+    pub(super) fn wave_names(&self) -> impl Iterator<Item = WaveName> {
+        let numbers = self.wave_numbers();
+        self.plan.waves.iter().map(move |wave| WaveName::of(wave, &numbers))
+    }
+
+    /// The name of a wave, by its place in the plan.
+    pub(super) fn wave_name(&self, index: u32) -> Option<WaveName> {
+        Some(WaveName::of(self.wave(index)?, &self.wave_numbers()))
     }
 
     /// Position of the wave that a task belongs to.

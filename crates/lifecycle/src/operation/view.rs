@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, Cascade, ClaimHolder, Digest, IfTaken, OperationId, OperationPhase, Phase, PlanApproval,
-    ResourceResult, Severity, TakenPlan, Task, Timestamp, Warning, Wisher,
+    Action, Cascade, ClaimHolder, Digest, IfTaken, OperationId, OperationPhase, Override, Phase,
+    PlanApproval, ResourceResult, Severity, TakenPlan, Task, TaskId, Timestamp, Warning, Wisher,
 };
 
 use super::messages::TERMINATED;
@@ -171,7 +171,8 @@ pub struct HookLogView {
 pub struct WaveView {
     /// The phase it belongs to: `PreSync`, `Sync` …
     pub phase: Phase,
-    /// Its number in the phase, as `sync-wave` annotations have it; may be negative.
+    /// Its number in the phase, as the `sync-wave` annotations of its objects have it, also where they are deleted, the
+    /// highest first; may be negative.
     pub wave: i64,
     /// `Pending`, `Passed`, `Failed`, `Stopped` (before it could end), `Skipped` (nothing to do, or never reached), or
     /// the step it is at: `Held`, `Pruning` … `Settling`.
@@ -184,8 +185,11 @@ pub struct WaveView {
     /// How many of them it prunes.
     #[serde(default)]
     pub prunes: u32,
-    /// How many of them are done; none that has failed.
+    /// How many of them are done; none that has failed, and none that was skipped.
     pub done: u32,
+    /// How many of them a person has had the operation go on without.
+    #[serde(default)]
+    pub skipped: u32,
     /// When it was opened, in the newest attempt.
     pub opened_at: Option<Timestamp>,
     /// When its last manifest was applied.
@@ -282,6 +286,7 @@ fn phase(state: &State) -> OperationPhase {
 }
 
 fn waves(operation: &Operation) -> Vec<WaveView> {
+    let numbers = operation.wave_numbers();
     (0..)
         .zip(&operation.plan.waves)
         .map(|(index, wave)| {
@@ -291,18 +296,22 @@ fn waves(operation: &Operation) -> Vec<WaveView> {
                 .wave_tasks(index)
                 .filter(|(_, _, state)| times.passed_at.is_some() || state.progress == Progress::Done)
                 .filter(|(_, _, state)| !state.is_unsuccessful());
+            let is_skipped = |id| operation.overrides.get(&id).is_some_and(|one| one.what == Override::Skip);
+            let (skipped, done): (Vec<TaskId>, Vec<TaskId>) =
+                done.map(|(id, _, _)| id).partition(|id| is_skipped(*id));
             let number = |of: fn(Action) -> bool| {
                 let tasks = operation.wave_tasks(index).filter(|(_, task, _)| of(task.action));
                 u32::try_from(tasks.count()).unwrap_or(u32::MAX)
             };
             WaveView {
                 phase: wave.phase,
-                wave: wave.wave,
+                wave: numbers.shown(wave.phase, wave.wave),
                 state: wave_state(operation, index),
                 tasks: wave.count,
                 applies: number(Action::writes),
                 prunes: number(|action| action == Action::Prune),
-                done: u32::try_from(done.count()).unwrap_or(u32::MAX),
+                done: u32::try_from(done.len()).unwrap_or(u32::MAX),
+                skipped: u32::try_from(skipped.len()).unwrap_or(u32::MAX),
                 opened_at: times.opened_at,
                 applied_at: times.applied_at,
                 passed_at: times.passed_at,
@@ -325,6 +334,7 @@ fn wave_state(operation: &Operation, index: u32) -> String {
 }
 
 fn resources(operation: &Operation) -> Vec<ResourceResult> {
+    let numbers = operation.wave_numbers();
     let mut results: Vec<ResourceResult> = operation
         .all_tasks()
         .filter(|(_, _, state)| state.order > 0)
@@ -335,7 +345,7 @@ fn resources(operation: &Operation) -> Vec<ResourceResult> {
             namespace: task.namespace.clone(),
             name: task.name.clone(),
             sync_phase: task.phase,
-            wave: task.wave,
+            wave: numbers.shown(task.phase, task.wave),
             hook_type: task.is_hook().then_some(task.phase),
             status: state.status,
             hook_phase: state.phase,

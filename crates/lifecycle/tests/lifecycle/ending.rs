@@ -1,6 +1,6 @@
 //! People: terminate, pause and unpause, in every stage; and operations that only try.
 
-use tidegate_lifecycle::operation::{Fact, Input, view};
+use tidegate_lifecycle::operation::{Fact, Input, Verdict, view};
 use tidegate_model::{Action, DeletePolicy, HealthStatus, OperationPhase, Phase, SyncOptions, SyncRequest};
 
 use crate::build::*;
@@ -129,6 +129,82 @@ fn a_pause_holds_every_stage_and_then_it_goes_on() {
     }
 }
 
+/// What is said of a paused operation is true: that it is paused, by whom and why, and what it awaits of the world
+/// meanwhile. What it would do, or ask, is no reason for where it stands.
+#[test]
+fn what_is_paused_says_so() {
+    let awaited = [
+        ("Accepted", ""),
+        ("DryRun", ""),
+        ("Wave 1 Held", "; waiting for pruning confirmation of apps/Deployment/old"),
+        ("Wave 1 DryRun", ""),
+        ("Wave 1 Pruning", ""),
+        ("Wave 1 AwaitingGone", "; waiting for deletion of apps/Deployment/old"),
+        ("Wave 1 Clearing", "; waiting for deletion of hook batch/Job/migrate"),
+        ("Wave 1 Applying", ""),
+        ("Wave 1 AwaitingHealth", "; waiting for completion of hook batch/Job/migrate and 1 more resources"),
+        ("Wave 1 Settling", ""),
+        (
+            "AwaitingRetry",
+            "; one or more objects failed to apply, reason: no. Retrying attempt #1 when it goes on.",
+        ),
+    ];
+    for (stage, awaits) in awaited {
+        let mut world = staged(stage);
+        world.run_until(100);
+        let before = world.driver().state().message();
+        world.at(200, pause());
+        world.run_until(250);
+        assert_eq!(world.driver().state().name(), stage);
+        let message = format!("paused by bob: lunch{awaits}");
+        assert_eq!(world.driver().state().message(), message, "{stage}");
+        assert_eq!(view(world.driver().state()).unwrap().message, message, "{stage}");
+        world.at(300, unpause());
+        world.run_until(300);
+        let after = world.driver().state().message();
+        assert!(after == before || after.ends_with("Retrying attempt #1 at 12:00AM."), "{stage}: {after}");
+    }
+}
+
+/// What it waited for has come, and it stands where it stood: because it is paused, and for nothing else.
+#[test]
+fn what_is_paused_and_awaits_nothing_more_says_only_that() {
+    let mut world = World::new(plan([resource(0, "Deployment/api"), resource(1, "ConfigMap/c")]), request());
+    world.fate("Deployment/api", |fate| {
+        let (starting, well) = (HealthStatus::Progressing, HealthStatus::Healthy);
+        fate.health = vec![(0, seen(starting, "")), (60_000, seen(well, ""))];
+    });
+    world.at(2000, Input::Pause { by: "ann".into(), reason: String::new() });
+    world.run_until(3000);
+    let message = |world: &World| world.driver().state().message();
+    assert_eq!(message(&world), "paused by ann; waiting for healthy state of apps/Deployment/api");
+    world.run_until(200_000);
+    assert_eq!(message(&world), "paused by ann");
+
+    // Nobody has to approve what is approved.
+    let mut world = World::new(plan([resource(0, "Deployment/api")]).gated(0, "approval"), request());
+    world.at(100, pause());
+    world.run_until(200);
+    let id = world.driver().state().header().unwrap().operation;
+    assert_eq!(
+        message(&world),
+        format!(
+            "paused by bob: lunch; gate approval is closed: wave 1 waits for a person: `tidegate ops approve {id}`"
+        )
+    );
+    world.at(300, Input::Approve { by: "ann".into(), reason: String::new(), wave: None });
+    world.run_until(400);
+    assert_eq!(message(&world), "paused by bob: lunch");
+
+    // Gates are not listened to meanwhile.
+    let day = Verdict::Closed { reason: "it is day".into(), ask_again_after: seconds(60) };
+    let mut world = World::new(plan([resource(0, "Deployment/api")]).gated(0, "night"), request());
+    world.gates.insert("night".into(), [day].into());
+    world.at(100, pause());
+    world.run_until(200);
+    assert_eq!(message(&world), "paused by bob: lunch");
+}
+
 #[test]
 fn wishes_that_cannot_be_granted_say_why() {
     let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/j")]), request());
@@ -150,6 +226,7 @@ fn wishes_that_cannot_be_granted_say_why() {
             apply Job/j
             # waiting for completion of hook batch/Job/j
             ! operation is not paused; nothing to unpause
+            # paused by bob: lunch; waiting for completion of hook batch/Job/j
             ! operation is already paused by bob
             ! no prune of this operation needs confirmation
             stop Job/j

@@ -8,7 +8,9 @@ use tidegate_application::credentials;
 use tidegate_application::operation::{give_reason, resource};
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, ResourceStatus, SyncStatusCode};
-use tidegate_model::{Cascade, HealthStatus, IfTaken, OperationPhase, ResourceSelector, Warning};
+use tidegate_model::{
+    Cascade, HealthStatus, IfTaken, OperationPhase, ResourceSelector, Warning, WaveNumbers,
+};
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::asking::{SyncWish, sync};
 use tidegate_service::applications::listing::{Begins, LabelTerm, OrderBy, Wanted};
@@ -272,7 +274,7 @@ impl WholeDifferences {
 async fn plan_next(call: Call<DiffQuery>) -> Answer {
     let (serving, _) = one(&call).await?;
     let plan = serving.plan(&named(&call), call.query.revision).await?;
-    json(StatusCode::OK, &plan::of(&plan, &[]))
+    json(StatusCode::OK, &plan::of(&plan, &WaveNumbers::default(), &[]))
 }
 
 /// What the deletion of an application would do.

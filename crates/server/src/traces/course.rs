@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{Fact, Header, Narrator, Stage, State, WaveStep};
 use tidegate_model::{
-    Action, OperationId, OperationPhase, Override, Phase, Plan, SyncRequest, Task, TaskId, Timestamp, Wisher,
+    Action, OperationId, OperationPhase, Override, Phase, Plan, SyncRequest, Task, TaskId, Timestamp,
+    WaveNumbers, Wisher,
 };
 use tidegate_service::documents::events::EventDocument;
 
@@ -41,7 +42,11 @@ struct Course {
     operation: OperationId,
     application: String,
     attempt: u32,
+    /// The application is deleted.
+    is_deletion: bool,
     plan: Arc<Plan>,
+    /// By which numbers people know the waves of the plan.
+    numbers: WaveNumbers,
     now: Timestamp,
     /// When the stage began.
     moved: Timestamp,
@@ -124,11 +129,15 @@ impl Course {
             _ => None,
         });
         let last = state.operation().map_or(header.attempt, |operation| operation.attempt);
+        let is_deletion = header.request.deletion.is_some();
+        let plan = plan.unwrap_or_default();
         Self {
             operation: header.operation,
             application: header.request.application.clone(),
             attempt: next.map_or(last, |next| next.saturating_sub(1)).max(1),
-            plan: plan.unwrap_or_default(),
+            is_deletion,
+            numbers: plan.wave_numbers(is_deletion),
+            plan,
             now: header.started_at,
             moved: header.started_at,
             spans: vec![whole(header)],
@@ -147,7 +156,10 @@ impl Course {
             self.settle();
         }
         match fact {
-            Fact::Planned { plan, .. } => self.plan = Arc::clone(plan),
+            Fact::Planned { plan, .. } => {
+                self.plan = Arc::clone(plan);
+                self.numbers = plan.wave_numbers(self.is_deletion);
+            }
             Fact::Moved { to, .. } => self.go(to),
             Fact::CheckFailed { task, message } => self.end(*task, Failed, message, false),
             Fact::RunnerStarted { task, .. } => drop(self.written.insert(*task, self.now)),
@@ -207,11 +219,12 @@ impl Course {
         if self.wave.as_ref().is_none_or(|open| open.index != index) {
             self.close_wave(STOPPED);
             let parent = self.part.and_then(|(_, span)| self.spans.get(span)).map(|span| span.id);
-            let (phase, wave) = (planned.phase.to_string(), planned.wave.to_string());
+            let number = self.numbers.shown(planned.phase, planned.wave);
+            let (phase, wave) = (planned.phase.to_string(), number.to_string());
             let span = self
                 .span(parent, &[&phase, &wave], format!("wave {wave}"), self.now)
                 .with("tidegate.phase", phase)
-                .with("tidegate.wave", planned.wave)
+                .with("tidegate.wave", number)
                 .with("tidegate.tasks", planned.count);
             let span = self.push(span);
             self.wave = Some(OpenWave { index, span, pruning: self.now, applying: self.now });
@@ -352,11 +365,12 @@ impl Course {
         let open = self.wave.as_ref().map(|wave| wave.span).or(self.part.map(|(_, span)| span));
         let parent = self.spans.get(open.unwrap_or_default()).map(|span| span.id);
         let what = if task.is_hook() { "hook" } else { action.as_str() };
+        let wave = self.numbers.shown(*phase, *wave);
         let (in_phase, in_wave) = (phase.to_string(), wave.to_string());
         let span = self
             .span(parent, &[&in_phase, &in_wave, &id.0.to_string()], format!("{what} {}", gvk.kind), begun)
             .with("tidegate.phase", in_phase)
-            .with("tidegate.wave", *wave)
+            .with("tidegate.wave", wave)
             .with("tidegate.action", action.as_str())
             .with("tidegate.hook", task.is_hook())
             .with("k8s.resource.group", gvk.group.as_str())

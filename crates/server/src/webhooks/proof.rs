@@ -41,6 +41,19 @@ pub(super) fn wrong(provider: Provider) -> Problem {
     Problem { next, ..Problem::new(Code::Unauthorized, message) }
 }
 
+/// What is answered where an event of our own kind was not signed a moment ago.
+fn stale(at: &str, now: i64) -> Problem {
+    let message = if at.is_empty() {
+        "there is no X-Tidegate-Timestamp".to_owned()
+    } else {
+        format!("X-Tidegate-Timestamp is not the time now, in seconds since 1970, which is {now}")
+    };
+    let next = format!(
+        "sign each event anew when it is sent, with the time of then, which may be off by {FRESH_SECONDS} s at most; look whether the sender's clock is right, and ours, and whether the secret is the one that --webhook-secrets has"
+    );
+    Problem { next, ..Problem::new(Code::Unauthorized, message) }
+}
+
 impl Proof {
     /// What has to prove an event with this head. What only the head can prove is proven now.
     pub fn of(provider: Provider, headers: &HeaderMap, secrets: &Secrets) -> Result<Self, Problem> {
@@ -82,8 +95,7 @@ impl Proof {
                 let now = SystemClock.now().as_seconds();
                 let is_fresh = at.parse::<i64>().is_ok_and(|at| at.abs_diff(now) <= FRESH_SECONDS);
                 if !is_fresh {
-                    let message = "X-Tidegate-Timestamp is not the time now, in seconds since 1970";
-                    return Err(Problem::new(Code::Unauthorized, message));
+                    return Err(stale(&at, now));
                 }
                 signed(Key::Generic, &sha256(said(GENERIC)?), format!("{at}.").into_bytes())
             }

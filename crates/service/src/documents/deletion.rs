@@ -22,7 +22,7 @@ pub struct DeletionPlan {
 pub struct DeletionStep {
     /// `PreDelete`, `Sync` (when objects go) or `PostDelete`.
     pub phase: Phase,
-    /// Its wave there.
+    /// Its wave there, as its `sync-wave` annotation has it: the objects of the highest go first.
     pub wave: i64,
     /// API group, empty for the core API.
     pub group: String,
@@ -41,9 +41,11 @@ pub struct DeletionStep {
 impl DeletionPlan {
     /// What a plan does.
     pub fn of(plan: &Plan) -> Self {
-        let waves = plan.waves.iter();
-        let steps =
-            waves.flat_map(|wave| plan.tasks_of(wave).iter().map(|task| (wave.phase, wave.wave, task)));
+        let numbers = plan.wave_numbers(true);
+        let steps = plan.waves.iter().flat_map(|wave| {
+            let number = numbers.shown(wave.phase, wave.wave);
+            plan.tasks_of(wave).iter().map(move |task| (wave.phase, number, task))
+        });
         let (stays, steps): (Vec<_>, Vec<_>) =
             steps.partition(|(_, _, task)| task.action == Action::PruneSkipped);
         let all = |steps: Vec<(Phase, i64, &Task)>| steps.into_iter().map(DeletionStep::of).collect();

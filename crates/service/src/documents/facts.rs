@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Verdict};
-use tidegate_model::{Override, Plan, TakenPlan, TaskId, Timestamp, Wisher};
+use tidegate_model::{Override, Plan, TakenPlan, TaskId, Timestamp, WaveNumbers, Wisher};
 
 /// A fact with its place in the log.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -38,11 +38,17 @@ struct ObjectDocument<'a> {
 /// The facts as documents; the first of them has a number.
 pub fn documents(first: u64, facts: &[Fact]) -> Vec<FactDocument<'_>> {
     let mut plan = None;
+    let (mut numbers, mut is_deletion) = (WaveNumbers::default(), false);
     (first..)
         .zip(facts)
         .map(|(sequence, fact)| {
-            if let Fact::Planned { plan: made, .. } = fact {
-                plan = Some(&**made);
+            match fact {
+                Fact::Accepted { request, .. } => is_deletion = request.deletion.is_some(),
+                Fact::Planned { plan: made, .. } => {
+                    numbers = made.wave_numbers(is_deletion);
+                    plan = Some(&**made);
+                }
+                _ => {}
             }
             let task = details::task(fact).and_then(|task| plan?.task(task));
             FactDocument {
@@ -57,7 +63,7 @@ pub fn documents(first: u64, facts: &[Fact]) -> Vec<FactDocument<'_>> {
                     namespace: &task.namespace,
                     name: &task.name,
                 }),
-                details: details::details(fact, plan),
+                details: details::details(fact, plan, &numbers),
             }
         })
         .collect()

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, Warning};
+use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, Warning, WaveNumbers};
 
 use crate::lines::PlanLine;
 
@@ -21,7 +21,7 @@ pub struct PlanDocument<'a> {
 struct WaveDocument<'a> {
     /// `PreSync`, `Sync` …
     phase: Phase,
-    /// Its number in the phase.
+    /// Its number in the phase, as the `sync-wave` annotations of its objects have it.
     wave: i64,
     /// What opens it; left out where nothing keeps it closed.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -76,17 +76,17 @@ pub struct KeptPlanDocument<'a> {
 
 /// The document of a kept plan.
 pub fn kept<'a>(line: &'a PlanLine, plan: &'a Plan) -> KeptPlanDocument<'a> {
-    KeptPlanDocument { line, plan: of(plan, &[]) }
+    KeptPlanDocument { line, plan: of(plan, &WaveNumbers::default(), &[]) }
 }
 
 /// The document of a plan.
 ///
-/// `judges` are those of the tasks' objects, in the order of the tasks.
-pub fn of<'a>(plan: &'a Plan, judges: &[Option<&'static str>]) -> PlanDocument<'a> {
+/// Its waves go by the numbers that people know them by; `judges` are those of the tasks' objects, in the order of the tasks.
+pub fn of<'a>(plan: &'a Plan, numbers: &WaveNumbers, judges: &[Option<&'static str>]) -> PlanDocument<'a> {
     let mut judges = judges.iter().copied();
     let waves = plan.waves.iter().map(|wave| WaveDocument {
         phase: wave.phase,
-        wave: wave.wave,
+        wave: numbers.shown(wave.phase, wave.wave),
         gates: &wave.gates,
         tasks: plan.tasks_of(wave).iter().map(|one| task(one, judges.next())).collect(),
     });

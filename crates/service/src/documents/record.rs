@@ -77,6 +77,7 @@ impl Record {
     /// For programs.
     pub fn document(&self) -> RecordDocument<'_> {
         let facts = facts::documents(self.first, &self.facts);
+        let is_deletion = self.inspected.operation.deletion.is_some();
         RecordDocument {
             record: RECORD,
             exported_at: self.at,
@@ -85,7 +86,7 @@ impl Record {
             at_work: self.inspected.explanation.at_work,
             explanation: &self.inspected.explanation,
             request: facts.iter().find(|fact| fact.kind == "accepted").map(|fact| fact.details.clone()),
-            plan: self.plan().map(|made| plan::of(made, &[])),
+            plan: self.plan().map(|made| plan::of(made, &made.wave_numbers(is_deletion), &[])),
             facts,
             logs: logs::logs(&self.facts),
             compacted: self.first.saturating_sub(1),

@@ -12,6 +12,10 @@ use crate::error::ServiceError;
 impl Queries {
     /// Passes on a person's wish. Returns when it is durable, and whether the operation is at work here.
     pub async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<bool, ServiceError> {
+        self.or_what_it_is(operation, self.pass_on(operation, by, wish).await).await
+    }
+
+    async fn pass_on(&self, operation: OperationId, by: &str, wish: Wish) -> Result<bool, ServiceError> {
         let wish = wish.with_reason_line();
         if self.ahead.is_some() && self.engine.get().is_none() {
             // What it would write now, an engine that has just read the log would not know of.

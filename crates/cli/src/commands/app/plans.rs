@@ -42,6 +42,7 @@ pub async fn make(args: &AppPlanArgs, printer: &Printer) -> Result<Ended, CliErr
                 application: &args.name,
                 compared_with: &compared_with,
                 plan: &plan,
+                numbers: &WaveNumbers::default(),
                 left_out: &[],
                 judges: &[],
             };

@@ -16,7 +16,7 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
             let name = planned.phase.to_string();
             diagram.begin_group(&name, &name);
         }
-        diagram.begin_row(&format!("w{wave}"), &format!("wave {}", planned.wave));
+        diagram.begin_row(&format!("w{wave}"), &format!("wave {}", report.number(planned)));
         for task in tasks {
             let name = format!("{} {}", task.gvk.kind, object_name(task));
             diagram.node(&name, task.action.as_str(), look(task));

@@ -4,9 +4,9 @@ mod mermaid;
 mod svg;
 mod tree;
 
-use tidegate_model::{Plan, PlannedWave, Task};
+use tidegate_model::{Plan, PlannedWave, Task, WaveNumbers};
 use tidegate_planner::LeftOut;
-use tidegate_service::documents::plan as document;
+use tidegate_service::documents::plan::{self as document, PlanDocument};
 
 use crate::args::{Format, PlanFormat};
 use crate::error::CliError;
@@ -20,6 +20,8 @@ pub struct PlanReport<'a> {
     /// What it was compared with, in words.
     pub compared_with: &'a str,
     pub plan: &'a Plan,
+    /// By which numbers people know its waves.
+    pub numbers: &'a WaveNumbers,
     /// Objects that take no part.
     pub left_out: &'a [LeftOut],
     /// Who judges the health of each task's object, in the order of the tasks.
@@ -33,6 +35,15 @@ impl<'a> PlanReport<'a> {
         plan.waves.iter().map(move |wave| (wave, plan.tasks_of(wave)))
     }
 
+    /// Its number, as people know it.
+    fn number(&self, wave: &PlannedWave) -> i64 {
+        self.numbers.shown(wave.phase, wave.wave)
+    }
+
+    fn document(&self) -> PlanDocument<'a> {
+        document::of(self.plan, self.numbers, self.judges)
+    }
+
     /// `9 objects in 6 waves`.
     fn size(&self) -> String {
         let (tasks, waves) = (self.plan.tasks.len(), self.plan.waves.len());
@@ -43,8 +54,8 @@ impl<'a> PlanReport<'a> {
 pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> Result<(), CliError> {
     match format {
         PlanFormat::Tree => printer.out(&tree::text(report)),
-        PlanFormat::Json => printer.value(&document::of(report.plan, report.judges), Format::Json),
-        PlanFormat::Yaml => printer.value(&document::of(report.plan, report.judges), Format::Yaml),
+        PlanFormat::Json => printer.value(&report.document(), Format::Json),
+        PlanFormat::Yaml => printer.value(&report.document(), Format::Yaml),
         PlanFormat::Mermaid => printer.raw(&mermaid::diagram(report)),
         PlanFormat::Svg => printer.raw(&svg::picture(report)),
     }

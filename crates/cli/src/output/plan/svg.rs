@@ -22,7 +22,7 @@ pub fn picture(report: &PlanReport<'_>) -> String {
             let note = if wave.phase == Phase::SyncFail { "after a failure" } else { "" };
             picture.group(&wave.phase.to_string(), note, colour_of(wave.phase));
         }
-        let (title, note) = (format!("wave {}", wave.wave), wave_note(wave, tasks.len()));
+        let (title, note) = (format!("wave {}", report.number(wave)), wave_note(wave, tasks.len()));
         let rows = tasks.iter().map(row).collect();
         let end = picture.card(&Card { title: &title, note: &note, colour: colour_of(wave.phase), rows });
         before = Some((wave.phase, end));

@@ -26,7 +26,7 @@ pub fn text(report: &PlanReport<'_>) -> Text {
             text.end_line();
         }
         let is_last = waves.peek().is_none_or(|(next, _)| next.phase != wave.phase);
-        add_wave(&mut text, wave, tasks, is_last, &widths, &mut judges);
+        add_wave(&mut text, (report.number(wave), wave), tasks, is_last, &widths, &mut judges);
     }
     add_left_out(&mut text, report);
     add_warnings(&mut text, &report.plan.warnings);
@@ -61,7 +61,7 @@ fn title(task: &Task) -> String {
 
 fn add_wave(
     text: &mut Text,
-    wave: &PlannedWave,
+    (number, wave): (i64, &PlannedWave),
     tasks: &[Task],
     is_last: bool,
     widths: &Widths,
@@ -69,7 +69,7 @@ fn add_wave(
 ) {
     let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
     text.add(Style::Dim, branch);
-    text.add(Style::Bold, format!("wave {}", wave.wave));
+    text.add(Style::Bold, format!("wave {number}"));
     text.add(Style::Dim, wave_note(wave));
     text.end_line();
     let last = tasks.len().saturating_sub(1);

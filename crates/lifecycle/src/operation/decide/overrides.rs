@@ -69,7 +69,7 @@ fn chosen(operation: &Operation, what: Override, scope: &Scope) -> Result<Vec<Ta
 
 fn no_such_wave(operation: &Operation, choice: impl std::fmt::Display) -> String {
     let waves: Vec<String> =
-        operation.plan.waves.iter().map(|wave| format!("{}/{}", wave.phase, wave.wave)).collect();
+        operation.wave_names().map(|name| format!("{}/{}", name.phase, name.wave)).collect();
     format!("the plan has no {choice}; it has {}", waves.join(", "))
 }
 

@@ -54,10 +54,9 @@ pub(super) fn passed(operation: &Operation, now: Timestamp) -> Vec<Fact> {
 }
 
 fn wave_too_late(operation: &Operation, index: u32) -> String {
-    let (phase, wave, timeout) = operation
-        .wave(index)
-        .map(|wave| (wave.phase.to_string(), wave.wave, wave.timeout.unwrap_or_default()))
-        .unwrap_or_default();
+    let (phase, wave) =
+        operation.wave_name(index).map(|name| (name.phase.to_string(), name.wave)).unwrap_or_default();
+    let timeout = operation.wave(index).and_then(|wave| wave.timeout).unwrap_or_default();
     let timeout = format_duration(timeout);
     format!("wave {wave} of {phase} did not pass within {timeout}: {}", operation.waited_for())
 }

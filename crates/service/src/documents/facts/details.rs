@@ -1,8 +1,10 @@
 //! What a fact says, under names that stay: renaming a type inside changes nothing here.
 
 use serde_json::{Value, json};
-use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Identity, Stage, Verdict, WaveStep};
-use tidegate_model::{Plan, SyncRequest, TakenPlan, TaskId, Wisher};
+use tidegate_lifecycle::operation::{
+    ClaimNews, DeadlineScope, Fact, Identity, Stage, Verdict, WaveName, WaveStep,
+};
+use tidegate_model::{Plan, SyncRequest, TakenPlan, TaskId, WaveNumbers, Wisher};
 
 use crate::documents::plan;
 
@@ -83,12 +85,12 @@ pub fn task(fact: &Fact) -> Option<TaskId> {
     }
 }
 
-/// What it says besides.
-pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
+/// What it says besides; of waves by the numbers that people know those of the plan by.
+pub fn details(fact: &Fact, plan: Option<&Plan>, numbers: &WaveNumbers) -> Value {
     match fact {
         Fact::Accepted { request, .. } => accepted(request),
-        Fact::Planned { plan, .. } => json!(plan::of(plan, &[])),
-        Fact::Moved { to, .. } => moved(to, plan),
+        Fact::Planned { plan, .. } => json!(plan::of(plan, numbers, &[])),
+        Fact::Moved { to, .. } => moved(to, plan, numbers),
         Fact::GateAnswered { gate, verdict, .. } => match verdict {
             Verdict::Open => {
                 json!({"gate": gate, "open": true, "reason": null, "askAgainAfterSeconds": null})
@@ -118,7 +120,8 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
         Fact::Paused { by, reason, .. } => json!({"by": by, "reason": reason}),
         Fact::Approved { wave, by, reason, .. } => {
             let planned = plan.and_then(|plan| plan.waves.get(TaskId(*wave).index()));
-            let (phase, number) = planned.map(|wave| (wave.phase, wave.wave)).unzip();
+            let name = planned.map(|wave| WaveName::of(wave, numbers));
+            let (phase, number) = name.map(|name| (name.phase, name.wave)).unzip();
             json!({"number": wave.saturating_add(1), "phase": phase, "wave": number, "by": by, "reason": reason})
         }
         Fact::Overridden { what, by, reason, .. } => {
@@ -238,8 +241,11 @@ fn accepted(request: &SyncRequest) -> Value {
     })
 }
 
-fn moved(to: &Stage, plan: Option<&Plan>) -> Value {
-    let wave = |index: u32| plan.and_then(|plan| plan.waves.get(TaskId(index).index()));
+fn moved(to: &Stage, plan: Option<&Plan>, numbers: &WaveNumbers) -> Value {
+    let wave = |index: u32| {
+        let planned = plan.and_then(|plan| plan.waves.get(TaskId(index).index()));
+        planned.map(|wave| WaveName::of(wave, numbers))
+    };
     let (state, wave, until) = match to {
         Stage::Wave { index, step } => {
             let until = match step {
@@ -354,8 +360,10 @@ mod tests {
         assert_eq!(numbers, known, "a kind is missing here");
         let words: BTreeSet<&str> = all().iter().map(kind).collect();
         assert_eq!(words.len(), numbers.len(), "two kinds have one word");
-        let lines: Vec<String> =
-            all().iter().map(|fact| format!("{}: {}", kind(fact), details(fact, None))).collect();
+        let lines: Vec<String> = all()
+            .iter()
+            .map(|fact| format!("{}: {}", kind(fact), details(fact, None, &WaveNumbers::default())))
+            .collect();
         insta::assert_snapshot!("details", lines.join("\n"));
     }
 
@@ -368,7 +376,7 @@ mod tests {
             let word = kind(&fact);
             let row = section.lines().find(|line| line.starts_with(&format!("| `{word}` |")));
             let row = row.unwrap_or_else(|| panic!("`{word}` is not documented"));
-            for field in details(&fact, None).as_object().unwrap().keys() {
+            for field in details(&fact, None, &WaveNumbers::default()).as_object().unwrap().keys() {
                 assert!(row.contains(&format!("`{field}`")), "`{field}` of `{word}` is not documented");
             }
         }

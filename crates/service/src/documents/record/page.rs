@@ -194,7 +194,7 @@ fn waves(operation: &OperationView, until: Timestamp) -> Markup {
             &wave.phase.to_string(),
             &wave.wave.to_string(),
             &wave.state,
-            &done(wave, operation),
+            &done(wave),
             &opened.unwrap_or_default(),
             &took.unwrap_or_default(),
         ])
@@ -293,12 +293,9 @@ fn state(one: &ResourceResult) -> String {
 }
 
 /// How much of a wave is done, and how much of it was skipped.
-fn done(wave: &WaveView, operation: &OperationView) -> String {
-    let of_wave =
-        operation.resources.iter().filter(|one| (one.sync_phase, one.wave) == (wave.phase, wave.wave));
-    let skipped = u32::try_from(of_wave.filter(|one| state(one) == "Skipped").count()).unwrap_or(u32::MAX);
-    let done = format!("{} of {}", wave.done.saturating_sub(skipped), wave.tasks);
-    if skipped > 0 { format!("{done}, {skipped} skipped") } else { done }
+fn done(wave: &WaveView) -> String {
+    let done = format!("{} of {}", wave.done, wave.tasks);
+    if wave.skipped > 0 { format!("{done}, {} skipped", wave.skipped) } else { done }
 }
 
 fn results(operation: &OperationView) -> Markup {

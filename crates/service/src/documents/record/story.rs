@@ -167,6 +167,8 @@ pub struct Story {
     /// The newest moment that a fact knows.
     pub at: Timestamp,
     pub is_over: bool,
+    /// It deletes the application.
+    pub(super) is_deletion: bool,
     pub(super) attempt: u32,
     /// Why the newest attempt failed.
     pub(super) failure: String,
@@ -187,6 +189,7 @@ impl Story {
             waves: Vec::new(),
             at: facts.iter().find_map(Fact::at).unwrap_or_default(),
             is_over: false,
+            is_deletion: false,
             attempt: 1,
             failure: String::new(),
             held: None,
@@ -209,11 +212,13 @@ impl Story {
     pub(super) fn planned(&mut self, plan: &Plan) {
         self.of_waves.clear();
         self.of_tasks.clear();
+        let numbers = plan.wave_numbers(self.is_deletion);
         for planned in &plan.waves {
-            let is_it = |wave: &WaveStory| (wave.phase, wave.number) == (planned.phase, planned.wave);
+            let number = numbers.shown(planned.phase, planned.wave);
+            let is_it = |wave: &WaveStory| (wave.phase, wave.number) == (planned.phase, number);
             let place = self.waves.iter().position(is_it).unwrap_or(self.waves.len());
             if place == self.waves.len() {
-                self.waves.push(WaveStory::new(planned.phase, planned.wave));
+                self.waves.push(WaveStory::new(planned.phase, number));
             }
             self.of_waves.push(place);
             let Some(wave) = self.waves.get_mut(place) else { continue };

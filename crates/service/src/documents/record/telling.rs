@@ -16,6 +16,7 @@ impl Story {
         let at = self.at;
         match fact {
             Fact::Accepted { request, .. } => {
+                self.is_deletion = request.deletion.is_some();
                 self.goes_on("Planning", Tone::Busy, "");
                 let asker = Wisher::of_operation(&request.initiated_by);
                 if !asker.reason.is_empty() {

@@ -174,6 +174,7 @@ fn record(word: &str) -> Record {
             applies: 2,
             prunes: 0,
             done: 2,
+            skipped: 0,
             opened_at: Some(at(42)),
             applied_at: None,
             passed_at: Some(at(75)),
