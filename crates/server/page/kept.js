@@ -73,7 +73,7 @@ function planOf(plan, app, found, load) {
   return h("div", null,
     terms([
       ["Plan", h("code", null, plan.hash)], ["Made", time(plan.madeAt)], ["By", plan.by], ["Revision", plan.revision], ["Does", doesOf(plan)],
-      ["Needs", plan.needs], ["Approved by", plan.approvals.map(approvalOf)],
+      ["Needs", plan.needs], ["Approved by", plan.approvals.map(approvalOf)], ["Withdrawn by", plan.withdrawnBy ? approvalOf(plan.withdrawnBy) : null],
       ["Carried out by", plan.operation ? link(paths.operation(plan.operation), `operation ${plan.operation}`) : null],
     ]),
     actionOf(plan, app, load),

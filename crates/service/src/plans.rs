@@ -75,6 +75,9 @@ pub struct KeptLine {
     /// Nobody wants it any more: the operation that it was made for was taken back.
     #[serde(default)]
     pub is_withdrawn: bool,
+    /// Who has ended that operation, where somebody has, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withdrawn_by: Option<PlanApproval>,
     /// Where the plan itself is kept.
     sealed: Digest,
 }
@@ -98,6 +101,7 @@ impl KeptLine {
             operation: None,
             is_by_itself: false,
             is_withdrawn: false,
+            withdrawn_by: None,
             sealed,
         }
     }
@@ -270,11 +274,11 @@ impl Plans {
         Ok(line)
     }
 
-    /// Records that nobody wants a plan any more that no operation has carried out; durable when it returns.
-    pub fn withdraw(&self, hash: Digest) -> Result<(), ServiceError> {
+    /// Records that nobody wants a plan any more that no operation has carried out, and who has said so; durable when it returns.
+    pub fn withdraw(&self, hash: Digest, by: Option<PlanApproval>) -> Result<(), ServiceError> {
         let _alone = self.alone()?;
         let line = self.line(hash)?.filter(|line| line.operation.is_none() && !line.is_withdrawn);
-        line.map_or(Ok(()), |line| self.write(&KeptLine { is_withdrawn: true, ..line }))
+        line.map_or(Ok(()), |line| self.write(&KeptLine { is_withdrawn: true, withdrawn_by: by, ..line }))
     }
 
     /// Nobody else changes anything until what is returned is dropped.

@@ -45,6 +45,9 @@ pub fn what_next(name: &str, line: &PlanLine) -> Text {
     for approval in &line.approvals {
         say(Style::Plain, approval.words());
     }
+    if let Some(by) = &line.withdrawn_by {
+        say(Style::Plain, format!("withdrawn by {}", by.who()));
+    }
     let short = line.short();
     let next = match (&line.operation, &line.needs) {
         (Some(operation), _) => format!("operation {operation} carries it out, or has"),

@@ -33,6 +33,9 @@ pub struct PlanLine {
     pub actions: BTreeMap<String, u64>,
     /// Who has approved it.
     pub approvals: Vec<PlanApproval>,
+    /// Who has ended the operation that it was made for, before that began; nothing where nobody has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withdrawn_by: Option<PlanApproval>,
     /// How it stands.
     pub state: PlanState,
     /// Whose approval it still needs, in words; nothing where it needs none.
@@ -85,6 +88,7 @@ impl PlanLine {
             reason,
             actions: line.actions.iter().map(|(action, count)| (action.clone(), number(count))).collect(),
             approvals: line.approvals.clone(),
+            withdrawn_by: line.withdrawn_by.clone(),
             state,
             needs,
             operation: line.operation,

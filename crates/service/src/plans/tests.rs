@@ -115,7 +115,7 @@ fn what_is_awaited_is_not_too_much() {
         assert!(matches!(find(line), Err(ServiceError::UnknownPlan { .. })), "the oldest of the others go");
     }
     // Nobody waits for it any more.
-    plans.withdraw(waiting.hash).unwrap();
+    plans.withdraw(waiting.hash, None).unwrap();
     plans.keep(&bench.plan("web", 1000)).unwrap();
     assert!(matches!(find(&waiting), Err(ServiceError::UnknownPlan { .. })));
 }

@@ -103,14 +103,17 @@ impl AppState {
         Some(awaited)
     }
 
-    /// Nobody asks any more for what a plan was made for: it is not taken up again when somebody asks for the same. The answer is
-    /// for whoever is told that.
-    pub(super) fn withdraw_plan(&mut self) -> impl Future<Output = ()> + Send + use<> {
+    /// Nobody asks any more for what a plan was made for: it is not taken up again when somebody asks for the same. `by` is
+    /// whoever has said so. The answer is for whoever is told that.
+    pub(super) fn withdraw_plan(
+        &mut self,
+        by: Option<PlanApproval>,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let waiting = self.approving.waiting.take();
         let shared = Arc::clone(&self.shared);
         async move {
             let Some(Waiting { line, .. }) = waiting else { return };
-            if let Err(error) = with_plans(&shared, move |plans| plans.withdraw(line.hash)).await {
+            if let Err(error) = with_plans(&shared, move |plans| plans.withdraw(line.hash, by)).await {
                 tracing::warn!(plan = %line.hash, %error, "a plan that nobody wants any more is kept as one that waits");
             }
         }
@@ -121,7 +124,7 @@ impl AppState {
         if !self.approving.is_due {
             self.say(approval::WAITING, &[], now);
             if self.application.operation.is_none() {
-                let withdrawing = self.withdraw_plan();
+                let withdrawing = self.withdraw_plan(None);
                 self.tasks.spawn(withdrawing);
             }
             return;

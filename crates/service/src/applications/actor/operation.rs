@@ -11,7 +11,7 @@ use tidegate_application::refresh::{self, Level};
 use tidegate_application::running;
 use tidegate_application::superseding::{self, Busy, NOT_TAKEN};
 use tidegate_model::argo::OperationRequest;
-use tidegate_model::{IfTaken, OperationId, Timestamp};
+use tidegate_model::{IfTaken, OperationId, PlanApproval, Timestamp, Wisher};
 
 use super::AppState;
 use crate::applications::announce_refusal;
@@ -72,7 +72,9 @@ impl AppState {
         // Nobody but what is written down knows that it does not begin any more.
         self.is_urgent = true;
         if self.application.operation.is_none() {
-            self.withdraw_plan().await;
+            let Wisher { by, reason } = Wisher::read(by);
+            let by = PlanApproval { by: by.to_owned(), reason: reason.to_owned(), at: now };
+            self.withdraw_plan(Some(by)).await;
         }
         self.ask(Level::Latest);
         Ok(())

@@ -282,6 +282,7 @@ async fn an_end_by_hand_takes_the_plan_back_and_a_dry_run_needs_none() {
     served.serving().terminate("web", "ben".to_owned(), "no thanks".to_owned()).await.unwrap();
     let (line, _) = served.serving().kept_plan(None, &hash).await.unwrap();
     assert_eq!(line.state, PlanState::Withdrawn, "there is no newer one");
+    assert_eq!(line.withdrawn_by.as_ref().map(PlanApproval::who).as_deref(), Some("ben (no thanks)"));
     let (phase, message) = ended(&served).await;
     let told = "Operation terminated by ben before it began: no thanks";
     assert_eq!((phase, message.as_str()), (OperationPhase::Failed, told));
