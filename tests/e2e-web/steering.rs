@@ -262,6 +262,8 @@ pub fn an_operation_is_held_goes_on_and_is_approved() {
     ));
     let held = service.get(&format!("/api/v1/operations/{id}"));
     assert_eq!(held["pausedBy"], "ann");
+    let message = held["message"].as_str().unwrap();
+    assert!(message.starts_with("paused by ann: the database is being moved"), "{message}");
     browser.until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.includes('held by ann: the database is being moved'))");
     browser.press("Continue…");
     browser.write("#field-reason", "it is moved");

@@ -102,6 +102,15 @@ fn an_application_goes_in_the_reverse_of_its_sync() {
     let plan = bench.run(&["delete", "--app", "a", "--sim", "-o", "json"]).expect_code(2);
     let plan: Value = serde_json::from_str(&plan.out).unwrap();
     assert_eq!(plan["waves"][0]["phase"], "PreDelete");
+    // Whatever is shown names a wave by the annotation of its objects, in the order in which they go.
+    let of_objects = |document: &Value| -> Vec<i64> {
+        let waves = document["waves"].as_array().unwrap().iter().filter(|wave| wave["phase"] == "Sync");
+        waves.map(|wave| wave["wave"].as_i64().unwrap()).collect()
+    };
+    assert_eq!(of_objects(&plan), [2, 1, 0, -1]);
+    let tree: String = shown.out.chars().filter(|c| !"├└─│ ".contains(*c)).collect();
+    let place = |words: &str| tree.find(words).unwrap_or_else(|| panic!("{words}: {}", shown.out));
+    assert!(place("wave2\nConfigMapdefault/fourth") < place("wave-1\nConfigMapdefault/first"));
     bench.run(&["delete", "--app", "a", "--sim", "--dry-run"]).expect_code(0);
     assert_eq!(bench.writes().len(), before, "nothing was written yet");
     let ran = bench.run(&["delete", "--app", "a", "--sim", "--yes"]).expect_code(0);
@@ -118,12 +127,34 @@ fn an_application_goes_in_the_reverse_of_its_sync() {
         let rows = shown.lines().filter(|line| line.starts_with(phase) && line.contains("Passed"));
         rows.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
-    let told: Vec<String> = rows("Sync").iter().map(|row| row[1..6].join(" ")).collect();
-    let waves =
-        ["-1 objects of wave 2", "0 objects of wave 1", "1 objects of wave 0", "2 objects of wave -1"];
-    assert_eq!(told, waves, "{shown}");
+    let told: Vec<String> = rows("Sync").iter().map(|row| row[1..3].join(" ")).collect();
+    // Below the waves are the objects, each with its own.
+    assert_eq!(told, ["2 objects", "1 objects", "0 objects", "-1 objects"], "{shown}");
     assert_eq!(rows("PreDelete")[0][2], "hooks", "{shown}");
     let operation = bench.json(&["ops", "show", "a", "-o", "json"]);
+    assert_eq!(of_objects(&operation), [2, 1, 0, -1]);
+    let resources = operation["resources"].as_array().unwrap().iter();
+    let gone = resources.filter(|one| one["status"] == "Pruned");
+    let gone: Vec<(&str, i64)> =
+        gone.map(|one| (one["name"].as_str().unwrap(), one["wave"].as_i64().unwrap())).collect();
+    assert_eq!(gone, [("fourth", 2), ("third", 1), ("second", 0), ("first", -1)]);
+    let facts = bench.json(&["ops", "log", "a", "-o", "json"]);
+    let details = || facts.as_array().unwrap().iter().map(|fact| (&fact["kind"], &fact["details"]));
+    let planned = details().find(|(kind, _)| *kind == "planned").unwrap().1;
+    assert_eq!(of_objects(planned), [2, 1, 0, -1]);
+    let mut moved: Vec<i64> = details()
+        .filter(|(kind, details)| *kind == "moved" && details["phase"] == "Sync")
+        .map(|(_, details)| details["wave"].as_i64().unwrap())
+        .collect();
+    moved.dedup();
+    assert_eq!(moved, [2, 1, 0, -1]);
+    let told = bench.json(&["ops", "events", "a", "-o", "json"]);
+    let told = told.as_array().unwrap().iter().filter(|event| event["details"]["phase"] == "Sync");
+    let mut told: Vec<i64> = told.filter_map(|event| event["details"]["wave"].as_i64()).collect();
+    told.dedup();
+    assert_eq!(told, [2, 1, 0, -1]);
+    let exported = bench.json(&["ops", "export", "a"]);
+    assert_eq!(of_objects(&exported["plan"]), [2, 1, 0, -1]);
     assert_eq!((&operation["phase"], &operation["deletion"]), (&"Succeeded".into(), &"foreground".into()));
     let log = bench.run(&["ops", "log", "a"]).expect_code(0).out;
     assert!(log.contains("accepted: deletion of a by tester"), "{log}");

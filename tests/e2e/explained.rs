@@ -43,6 +43,38 @@ fn what_an_operation_waits_for_before_it_begins_is_explained() {
     Fleet::end(serving);
 }
 
+/// Who looks at an application, or at the operations, reads that somebody holds it, and why.
+#[test]
+fn what_is_paused_says_so_wherever_it_is_shown() {
+    let fleet = Fleet::new();
+    fleet.migrates_for("2s");
+    let serving = fleet.serve();
+    fleet.until("backend", |_| !fleet.made("Job", "migrate").is_empty());
+    let state =
+        |app: &Value| app["status"]["operationState"]["message"].as_str().unwrap_or_default().to_owned();
+    let id = fleet.bench.json(&["ops", "list", "--app", "backend", "-o", "json"])[0]["id"].clone();
+    let id = id.as_str().unwrap();
+    fleet.bench.run(&["ops", "pause", id, "--reason", "stop for lunch"]).expect_code(0);
+    let held = "paused by tester: stop for lunch";
+    let app = fleet.until("backend", |app| state(app).starts_with(held));
+    let waits = format!("{held}; waiting for completion of hook batch/Job/migrate");
+    assert!([held, waits.as_str()].contains(&state(&app).as_str()), "{app}");
+    // The hook has ended, and nothing is awaited but the person.
+    fleet.until("backend", |app| state(app) == held);
+    let shown = fleet.bench.json(&["ops", "show", id, "-o", "json"]);
+    assert_eq!(shown["message"], held);
+    for command in [&["ops", "list"][..], &["ops", "show", id], &["app", "list"], &["app", "get", "backend"]]
+    {
+        let said = fleet.bench.run(command).expect_code(0).out;
+        assert!(said.contains(held), "{command:?}: {said}");
+    }
+    let listed = fleet.bench.json(&["ops", "list", "--app", "backend", "-o", "json"]);
+    assert_eq!(listed[0]["message"], held);
+    fleet.bench.run(&["ops", "unpause", id]).expect_code(0);
+    fleet.wait(&["backend"]);
+    Fleet::end(serving);
+}
+
 /// It is the plan of the deletion, and not what the status has.
 #[test]
 fn a_deletion_is_shown_in_its_order_before_it_is_asked_for() {
@@ -68,8 +100,8 @@ fn a_deletion_is_shown_in_its_order_before_it_is_asked_for() {
     let place = |words: &str| shown.find(words).unwrap_or_else(|| panic!("{words}: {shown}"));
     let order = [
         "Job fleet/drain (PreDelete",
-        "to be deleted: ConfigMap fleet/a-last",
-        "to be deleted: ConfigMap fleet/z-first",
+        "to be deleted: ConfigMap fleet/a-last (wave 9)",
+        "to be deleted: ConfigMap fleet/z-first (wave -9)",
         "stays: ConfigMap fleet/kept-by-",
     ];
     let places: Vec<usize> = order.iter().map(|words| place(words)).collect();

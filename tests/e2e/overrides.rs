@@ -120,6 +120,18 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
         let line = line.unwrap();
         assert!(line.contains("hook Skipped") && !line.contains("Succeeded"), "{line}");
     }
+    // Who was skipped is not done.
+    let waves = bench.json(&["ops", "show", "shop", "-o", "json"])["waves"].take();
+    let counted = |wave: &Value| {
+        let number = |field: &str| wave[field].as_u64().unwrap();
+        (wave["phase"].as_str().unwrap().to_owned(), number("done"), number("skipped"), number("tasks"))
+    };
+    let counted: Vec<_> = waves.as_array().unwrap().iter().map(counted).collect();
+    assert_eq!(counted[0], ("PreSync".to_owned(), 0, 1, 1), "{waves}");
+    let later = waves.as_array().unwrap().iter().find(|wave| wave["wave"] == 1).unwrap();
+    assert_eq!((&later["done"], &later["skipped"]), (&0.into(), &1.into()), "{waves}");
+    let row = shown.lines().find(|line| line.starts_with("PreSync") && line.contains("Passed")).unwrap();
+    assert!(row.contains("0 of 1, 1 skipped"), "{row}");
     assert_eq!(
         decisions(&bench),
         [

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::shops::{READER, Shops, has_ended};
+use crate::shops::{OPERATOR, Shops, has_ended};
 
 const GATED: &str = "steps: [{step: 1, gates: [approval]}, {step: 3, gates: [approval]}]";
 
@@ -32,9 +32,13 @@ impl Shops {
 
     /// What the API says, and its status.
     fn get(&self, target: &str) -> (u16, Value) {
+        self.ask("GET", target)
+    }
+
+    fn ask(&self, method: &str, target: &str) -> (u16, Value) {
         let ask = || {
             let mut stream = TcpStream::connect(self.url.strip_prefix("http://").unwrap()).unwrap();
-            write!(stream, "GET {target} HTTP/1.0\r\nauthorization: Bearer {READER}\r\n\r\n").unwrap();
+            write!(stream, "{method} {target} HTTP/1.0\r\nauthorization: Bearer {OPERATOR}\r\n\r\n").unwrap();
             let mut text = String::new();
             stream.read_to_string(&mut text).unwrap();
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -306,6 +310,22 @@ fn what_is_older_than_history_has_its_line_and_what_never_was_is_not_there() {
     {
         let (status, problem) = shops.get(&target);
         assert_eq!((status, &problem["code"]), (404, &json!("not-found")), "{target}");
+    }
+    // A rollout is no operation, and neither is a deletion: whoever takes one for that is told what it is.
+    let parts = ["", "/explain", "/events", "/log", "/logs", "/output", "/export", "/export.html"];
+    let steps = ["terminate", "pause", "unpause", "confirm", "approve"];
+    for run in shops.runs() {
+        let (id, kind) = (run["id"].as_str().unwrap(), run["kind"].as_str().unwrap());
+        let looks = parts.map(|part| ("GET", format!("/api/v1/operations/{id}{part}")));
+        let steers = steps.map(|step| ("POST", format!("/api/v1/operations/{id}/{step}")));
+        for (method, target) in looks.into_iter().chain(steers) {
+            let (status, problem) = shops.ask(method, &target);
+            assert_eq!((status, &problem["code"]), (404, &json!("not-found")), "{target}: {problem}");
+            let message = problem["message"].as_str().unwrap();
+            assert!(message.contains(&format!("{kind} of an ApplicationSet and no operation")), "{message}");
+            assert!(message.contains(&format!("tidegate appset show-run {id}")), "{message}");
+            assert_eq!(problem["next"], format!("ask for /api/v1/runs/{id}"), "{target}");
+        }
     }
     // An operation is no rollout.
     let operation = shops.bench.json(&["ops", "list", "-o", "json"])[0]["id"].as_str().unwrap().to_owned();

@@ -1,8 +1,11 @@
 //! People skip, mark as done and retry single tasks and waves while an operation runs.
 
-use tidegate_lifecycle::operation::{Fact, Input, Scope, Stage, Verdict, WaveStep, explain, view};
+use tidegate_lifecycle::operation::{
+    EventKind, Fact, Input, Narrator, Scope, Stage, Verdict, WaveStep, explain, view,
+};
 use tidegate_model::{
-    DeletePolicy, HealthStatus, OperationPhase, Override, Phase, ResultCode, RetryPolicy, SyncRequest,
+    Cascade, DeletePolicy, HealthStatus, OperationPhase, Override, Phase, ResultCode, RetryPolicy,
+    SyncRequest,
 };
 
 use crate::build::*;
@@ -250,6 +253,49 @@ fn what_is_not_done_of_a_wave_is_skipped_with_its_gate() {
         ],
     );
     assert_eq!(world.now, 9_000);
+    // Who was skipped is not done, and what a person has marked as done is.
+    let waves = view(world.driver().state()).unwrap().waves;
+    let counted: Vec<(u32, u32, u32)> =
+        waves.iter().map(|wave| (wave.done, wave.skipped, wave.tasks)).collect();
+    assert_eq!(counted, [(1, 1, 2), (2, 0, 2), (1, 0, 1)]);
+}
+
+/// The plan of a deletion numbers the waves of the objects in the order in which they go. People know them by their annotations.
+#[test]
+fn waves_of_a_deletion_go_by_the_numbers_of_their_objects() {
+    // By their annotations last has 10, middle 3 and first -2.
+    let tasks =
+        || [prune(-2, "Deployment/last"), prune(3, "Deployment/middle"), prune(10, "Deployment/first")];
+    let deletion = || SyncRequest { deletion: Some(Cascade::Foreground), ..request() };
+    let mut world = World::new(plan(tasks()).wave_timeout(0, 20), deletion());
+    world.fate("Deployment/last", |fate| fate.lingers = i64::MAX);
+    world.run_until(5_000);
+    let shown = view(world.driver().state()).unwrap();
+    assert_eq!(shown.waves.iter().map(|wave| wave.wave).collect::<Vec<_>>(), [10, 3, -2]);
+    assert_eq!((shown.resources[0].name.as_str(), shown.resources[0].wave), ("last", 10));
+    let sentence = explain(world.driver().state(), at(5_000)).to_string();
+    assert!(sentence.starts_with("wave 1 of 3 (Sync, wave 10): "), "{sentence}");
+    // Who names a wave means that.
+    world.at(6_000, wave(Override::Skip, "Sync/-2"));
+    world.at(7_000, wave(Override::Skip, "Sync/4"));
+    world.run();
+    let view = view(world.driver().state()).unwrap();
+    let why = "wave 10 of Sync did not pass within 20 s: waiting for deletion of apps/Deployment/last";
+    assert!(view.message.contains(why), "{}", view.message);
+    let first = view.resources.iter().find(|one| one.name == "first").unwrap();
+    assert_eq!((first.status, first.wave), (Some(ResultCode::Skipped), -2));
+    let refused = "the plan has no wave Sync/4; it has Sync/10, Sync/3, Sync/-2";
+    assert!(world.transcript.iter().any(|line| line.contains(refused)), "{:#?}", world.transcript);
+    // The events say the same as what is shown.
+    let mut narrator = Narrator::default();
+    let mut told: Vec<i64> = Vec::new();
+    for fact in &world.durable {
+        if let Some(EventKind::Moved { wave: Some(name), .. }) = narrator.tell(fact).map(|event| event.what) {
+            told.push(name.wave);
+        }
+    }
+    told.dedup();
+    assert_eq!(told, [10], "{told:?}");
 }
 
 /// A wave to come is passed over; the one before it still waits for what it would have waited for.

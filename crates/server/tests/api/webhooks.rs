@@ -112,6 +112,28 @@ fn an_event_is_taken_of_whom_it_is_proven_to_be() {
     });
 }
 
+/// Whoever sends our own kind is told that it is about their clock, and not to show a token, which nobody asks webhooks for.
+#[test]
+fn a_time_long_ago_is_named_as_what_is_wrong() {
+    run(async {
+        let served = serve_with(Limits::default(), ALL).await;
+        for (time, words) in [
+            ("x-tidegate-timestamp: 1", "X-Tidegate-Timestamp is not the time now"),
+            ("x-tidegate-timestamp: noon", "X-Tidegate-Timestamp is not the time now"),
+            ("accept: */*", "there is no X-Tidegate-Timestamp"),
+        ] {
+            let signature = format!("x-tidegate-signature: sha256={EMPTY_SIGNED}");
+            let answer = served.ask("POST", HOOK, &[JSON, &signature, time], "{}").await;
+            assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"), "{time}");
+            assert!(answer.body.contains(words), "{time}: {}", answer.body);
+            for next in ["sign each event anew", "clock", "--webhook-secrets"] {
+                assert!(answer.body.contains(next), "{time}: no {next} in {}", answer.body);
+            }
+            assert!(!answer.body.contains("Bearer"), "{time}: {}", answer.body);
+        }
+    });
+}
+
 #[test]
 fn without_a_secret_nobody_is_believed() {
     run(async {
