@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, Ran, Running};
 
-const OPERATOR: &str = "operators-may-have-things-done";
+pub const OPERATOR: &str = "operators-may-have-things-done";
 pub const READER: &str = "readers-may-look-and-no-more";
 /// What the ApplicationSet of the example says of its rollout.
 const GATED: &str = "tidegate.dev/rollout: \"steps: [{step: 3, gates: [approval]}]\"";

@@ -1,5 +1,6 @@
 //! `tidegate app plan`, `plans` and `approve`: kept plans of an Application.
 
+use tidegate_model::WaveNumbers;
 use tidegate_service::applications::asking::{self, SyncWish};
 use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::plan::kept;
