@@ -63,8 +63,7 @@ fn what_is_paused_says_so_wherever_it_is_shown() {
     fleet.until("backend", |app| state(app) == held);
     let shown = fleet.bench.json(&["ops", "show", id, "-o", "json"]);
     assert_eq!(shown["message"], held);
-    for command in [&["ops", "list"][..], &["ops", "show", id], &["app", "list"], &["app", "get", "backend"]]
-    {
+    for command in [&["ops", "list"][..], &["ops", "show", id], &["app", "get", "backend"]] {
         let said = fleet.bench.run(command).expect_code(0).out;
         assert!(said.contains(held), "{command:?}: {said}");
     }

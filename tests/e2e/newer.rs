@@ -159,7 +159,7 @@ fn what_is_of_a_set_is_no_operation() {
     for args in [&["ops", "show"][..], &["ops", "log"], &["explain"], &["resume", "--sim"], &["ops", "pause"]]
     {
         let ran = bench.run(&[args, &[id.to_string().as_str()]].concat()).expect_code(4);
-        assert!(ran.err.contains("is a teardown of an ApplicationSet and no operation"), "{}", ran.err);
+        assert!(ran.err.contains("is a deletion of an ApplicationSet and no operation"), "{}", ran.err);
     }
     let ran = bench.run(&["resume", "--all", "--sim"]).expect_code(0);
     assert!(ran.err.contains("there is nothing to resume: every operation is over"), "{}", ran.err);

@@ -62,7 +62,7 @@ pub enum ServiceError {
         id: OperationId,
         /// What it is, and where to look.
         what: String,
-        /// It is a rollout or an ordered deletion of an ApplicationSet.
+        /// It is a rollout or a deletion of an ApplicationSet.
         is_run: bool,
     },
     /// More than one operation begins like this.

@@ -150,7 +150,7 @@ pub fn candidates(log: &Log, text: &str) -> Result<Vec<Listed>, ServiceError> {
 
 /// What a stream of this kind is that is about an ApplicationSet: it is no operation, and this program knows it.
 fn of_a_set(kind: &str) -> Option<&'static str> {
-    let known = [(StreamKind::ROLLOUT, "a rollout"), (StreamKind::TEARDOWN, "an ordered deletion")];
+    let known = [(StreamKind::ROLLOUT, "a rollout"), (StreamKind::TEARDOWN, "a deletion")];
     known.iter().find(|(known, _)| known.name() == kind).map(|(_, what)| *what)
 }
 

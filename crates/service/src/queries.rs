@@ -314,7 +314,11 @@ impl Queries {
                 if costs_details(&why) =>
             {
                 let found = self.blocking(move |log| operations::known(log, operation)).await?;
-                let summary = found.ok_or(EngineError::Unknown { operation })?.known()?;
+                let found = found.ok_or(EngineError::Unknown { operation })?;
+                if let Some(kind) = &found.unknown_kind {
+                    return Err(operations::no_operation(operation, kind));
+                }
+                let summary = found.known()?;
                 let at_work = is_at_work(at_work.as_ref(), operation, summary.finished_at.is_some());
                 Ok(of_summary(&summary, &why, at_work))
             }
