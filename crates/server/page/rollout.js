@@ -5,7 +5,7 @@ import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { deletionPreviewOf, rolloutPreviewOf } from "./foreseen.js";
 import { follow } from "./news.js";
 import { runsOf } from "./runs.js";
-import { memberActions, setActions } from "./steer.js";
+import { memberActions, setActions } from "./steer-set.js";
 import { approvalOf, badge, between, count, folded, isAtOnce, long, orderOf, short, terms, time, tone } from "./words.js";
 
 // So many Applications of a step are shown; those that are done are left out first.
