@@ -1,6 +1,7 @@
 //! What is pruned, when, and what is left alone.
 
 use serde_json::json;
+use tidegate_model::Cascade;
 
 use crate::support::{case, codes, object, objects, targets};
 
@@ -215,4 +216,28 @@ fn a_namespace_that_is_asked_for_is_not_pruned() {
     let kept = case("").live(&live).flags(&["CreateNamespace=true"]);
     assert!(kept.tasks().is_empty());
     assert_eq!(kept.codes(), ["namespace-not-pruned"]);
+}
+
+/// The plan of a deletion numbers its waves in the order in which they come; people know them by the annotations.
+#[test]
+fn waves_of_a_deletion_are_known_by_the_annotations_of_their_objects() {
+    let rows = [("first", "-2"), ("second", "3"), ("second-too", "3"), ("last", "10")];
+    let live: String = rows
+        .iter()
+        .map(|(name, wave)| {
+            object(&format!("v1 ConfigMap shop/{name}"), &format!("tracked; sync-wave={wave}"))
+        })
+        .collect();
+    let hook = object("v1 ConfigMap shop/before", "hook=PreDelete; sync-wave=-2");
+    let planned = case(&hook).live(&live).deleted(Cascade::Foreground).plan();
+    let plan = &planned.plan;
+    let (numbers, of_a_sync) = (plan.wave_numbers(true), plan.wave_numbers(false));
+    let shown: Vec<_> = plan
+        .tasks
+        .iter()
+        .map(|task| (task.key().name.clone(), numbers.shown(task.phase, task.wave).to_string()))
+        .collect();
+    let expected = [("before", "-2"), ("last", "10"), ("second-too", "3"), ("second", "3"), ("first", "-2")];
+    assert_eq!(shown, expected.map(|(name, wave)| (name.to_owned(), wave.to_owned())));
+    assert!(plan.waves.iter().all(|wave| of_a_sync.shown(wave.phase, wave.wave) == wave.wave));
 }
