@@ -72,28 +72,36 @@ impl<'a> Author<'a> {
     }
 }
 
-/// Who is behind a sync: who has asked for its plan, and who asks that this be carried out. Mostly that is one.
+/// Who is behind a plan: who has made it, and who asks that it be carried out, where somebody does. Mostly that is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Askers<'a> {
     author: Author<'a>,
-    asker: Author<'a>,
+    /// Nobody has asked yet for what is only planned.
+    asker: Option<Author<'a>>,
 }
 
 impl<'a> From<Author<'a>> for Askers<'a> {
     fn from(author: Author<'a>) -> Self {
-        Self { author, asker: author }
+        Self { author, asker: None }
     }
 }
 
 impl<'a> Askers<'a> {
     /// Who has asked for a plan, by what is kept of that, and who for the operation that carries it out.
     pub fn of(author: &'a str, asked: &'a OperationRequest) -> Self {
-        Self { author: Author::named(author), asker: Author::named(author_of(asked)) }
+        Self { author: Author::named(author), asker: Some(Author::named(author_of(asked))) }
+    }
+
+    /// Who is behind a plan before it is carried out, by what is kept of it: one that was made for a sync was made by who has
+    /// asked for that.
+    pub fn of_kept(author: &'a str, is_for_sync: bool) -> Self {
+        let author = Author::named(author);
+        Self { author, asker: is_for_sync.then_some(author) }
     }
 
     /// Whether somebody is none of them; nobody is where one of them is not known.
     fn are_others(self, by: &str) -> bool {
-        [self.author, self.asker].into_iter().all(|one| match one {
+        [Some(self.author), self.asker].into_iter().flatten().all(|one| match one {
             Author::Nobody => true,
             Author::Unknown => false,
             Author::Person(name) => name != by,
@@ -104,16 +112,18 @@ impl<'a> Askers<'a> {
     fn excluded(self) -> String {
         let Self { author, asker } = self;
         match (author, asker) {
-            (Author::Unknown, _) | (_, Author::Unknown) => {
+            (Author::Unknown, None) => {
+                " other than who has made the plan, which it does not say: make another by `tidegate app plan`".to_owned()
+            }
+            (Author::Unknown, _) | (_, Some(Author::Unknown)) => {
                 " other than who has asked for the sync, which the request does not say: end it, and ask again by `tidegate app sync`".to_owned()
             }
-            (Author::Person(author), Author::Person(asker)) if author != asker => {
+            (Author::Person(author), Some(Author::Person(asker))) if author != asker => {
                 format!(" other than {author}, who has made the plan, and {asker}, who asks for the sync")
             }
-            (Author::Person(name), _) | (_, Author::Person(name)) => {
-                format!(" other than {name}, who has asked for the sync")
-            }
-            (Author::Nobody, Author::Nobody) => String::new(),
+            (_, Some(Author::Person(name))) => format!(" other than {name}, who has asked for the sync"),
+            (Author::Person(name), _) => format!(" other than {name}, who has made the plan"),
+            (Author::Nobody, None | Some(Author::Nobody)) => String::new(),
         }
     }
 }

@@ -42,6 +42,13 @@ fn by_names(names: &'static str) -> (&'static str, &'static str) {
     (APPROVERS, names)
 }
 
+fn asked(by: &str, automated: bool) -> OperationRequest {
+    let mut asked = OperationRequest::default();
+    asked.initiated_by.username = by.to_owned();
+    asked.initiated_by.automated = automated;
+    asked
+}
+
 #[test]
 fn an_approval_is_asked_for_by_the_application_or_its_project_and_by_whatever_cannot_be_understood() {
     type Said<'s> = &'s [(&'s str, &'s str)];
@@ -111,12 +118,6 @@ fn it_is_met_by_those_who_are_named_by_the_application_and_by_its_project() {
 
 #[test]
 fn an_approval_by_whoever_asks_for_the_plan_of_another_counts_for_no_others() {
-    let asked = |by: &str, automated: bool| {
-        let mut asked = OperationRequest::default();
-        asked.initiated_by.username = by.to_owned();
-        asked.initiated_by.automated = automated;
-        asked
-    };
     let others = policy(&[], &[ASKS, by_names("others")]);
     let rows = [
         ("ann", asked("ben", false), &["ben"][..], false),
@@ -156,7 +157,7 @@ fn whoever_may_not_approve_is_told_who_may() {
             &["ann"],
             "ann",
             Some(
-                "ann has approved it already; it still needs an approval by somebody other than ann, who has asked for the sync (says project live)",
+                "ann has approved it already; it still needs an approval by somebody other than ann, who has made the plan (says project live)",
             ),
         ),
         (
@@ -177,10 +178,20 @@ fn whoever_may_not_approve_is_told_who_may() {
     let refused = named.check(ann, &[], "ann").unwrap_err().to_string();
     assert_eq!(
         refused,
-        "ann may not approve it: it needs an approval by ben other than ann, who has asked for the sync (says application shop)"
+        "ann may not approve it: it needs an approval by ben other than ann, who has made the plan (says application shop)"
     );
     let unknown = named.check(Author::Unknown, &[], "ben").unwrap_err().to_string();
-    assert!(unknown.contains("which the request does not say"), "{unknown}");
+    assert!(unknown.contains("who has made the plan, which it does not say"), "{unknown}");
+    let (of_ann, of_nobody) = (asked("ann", false), asked("", false));
+    for (author, asked, who) in [
+        ("ann", &of_ann, "ann, who has asked for the sync"),
+        (AUTOMATED, &of_ann, "ann, who has asked for the sync"),
+        ("ann", &asked("", true), "ann, who has made the plan"),
+        ("ann", &of_nobody, "who has asked for the sync, which the request does not say"),
+    ] {
+        let refused = named.check(Askers::of(author, asked), &[], "ann").unwrap_err().to_string();
+        assert!(refused.contains(&format!(" other than {who}")), "{refused}");
+    }
     let nobody = policy(&[], &[ASKS, by_names("")]).check(ann, &[], "ben").unwrap_err().to_string();
     assert!(nobody.contains("nobody may give"), "{nobody}");
 }
@@ -268,19 +279,13 @@ fn what_somebody_asked_for_waits_though_nothing_differs() {
 
 #[test]
 fn who_has_asked_is_kept_with_the_plan() {
-    let asked = |automated, name: &str| {
-        let mut asked = OperationRequest::default();
-        asked.initiated_by.automated = automated;
-        asked.initiated_by.username = name.to_owned();
-        asked
-    };
     for (asked, author) in [
-        (asked(false, "ann"), Author::Person("ann")),
-        (asked(true, ""), Author::Nobody),
-        (asked(true, "applicationset-controller"), Author::Nobody),
-        (asked(false, ""), Author::Unknown),
+        (asked("ann", false), Author::Person("ann")),
+        (asked("", true), Author::Nobody),
+        (asked("applicationset-controller", true), Author::Nobody),
+        (asked("", false), Author::Unknown),
         // Nobody calls themselves nobody.
-        (asked(false, AUTOMATED), Author::Unknown),
+        (asked(AUTOMATED, false), Author::Unknown),
     ] {
         assert_eq!(Author::named(author_of(&asked)), author);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_application::approval::{Askers, Author, plan_of, waiting_plan};
+use tidegate_application::approval::{Askers, plan_of, waiting_plan};
 use tidegate_application::operation;
 use tidegate_executor::effects::{Mask, ObjectDifference};
 use tidegate_executor::{Clock as _, KeptPlan, SystemClock};
@@ -160,7 +160,7 @@ impl Serving {
                 None => format!("nothing waits for plan {short} of application {key} any more"),
             }));
         }
-        let checked = policy.check(Author::named(&line.by), &line.approvals, by);
+        let checked = policy.check(Askers::of_kept(&line.by, line.is_by_itself), &line.approvals, by);
         checked.map_err(|error| ServiceError::NotAllowed { message: error.to_string() })
     }
 
@@ -252,7 +252,8 @@ impl Serving {
         let own = own.filter(|own| plan_of(own) == Some(hash.as_str()));
         let reason = own.map(operation::reason).unwrap_or_default().to_owned();
         let policy = application.as_deref().and_then(|one| self.shared.approvals(one).ok());
-        let missing = || policy.as_ref()?.missing(Author::named(&line.by), &line.approvals);
+        let missing =
+            || policy.as_ref()?.missing(Askers::of_kept(&line.by, line.is_by_itself), &line.approvals);
         let state = match line.operation {
             Some(_) => PlanState::Taken,
             None if line.is_by_itself && line.is_withdrawn => PlanState::Withdrawn,
