@@ -275,3 +275,46 @@ fn a_server_that_hangs_keeps_nobody() {
     serving.signal("TERM");
     serving.finish().expect_code(0);
 }
+
+/// A Secret with a project permits its repository to that project, and is used for nobody else.
+#[test]
+fn a_repository_is_a_projects_own() {
+    let Some(stage) = Stage::new() else { return };
+    stage.server.behave(Manners { authorization: Some(ME.to_owned()), ..Manners::default() });
+    let file = stage.bench.path().join("apps/one.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("project: default", "project: team")).unwrap();
+    let project = "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: team}\nspec:\n  \
+        destinations: [{server: '*', namespace: one}]\n  \
+        clusterResourceWhitelist: [{group: '', kind: Namespace, name: one}]\n";
+    stage.bench.write("apps/team.yaml", project);
+    let url = stage.server.url("repo");
+    let secret = |project: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: Secret\nmetadata:\n  name: own\n  labels: {{argocd.argoproj.io/secret-type: repository}}\n\
+             stringData: {{url: '{url}', username: me, password: hunter2, project: '{project}'}}\n"
+        );
+        stage.bench.write("secrets/own.yaml", text);
+    };
+    secret("another");
+    let serving = stage.serve(&["--repositories", "secrets"]);
+    let is_refused = |app: &Value| {
+        let conditions = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions
+            .iter()
+            .any(|one| one["message"].as_str().unwrap().contains("is not permitted in project 'team'"))
+    };
+    stage.until("one", is_refused);
+    stage.until("two", |app| condition(app, "asks for credentials"));
+    secret("team");
+    // Where files say it, it is read with the next look.
+    stage.refresh("two");
+    stage.refresh("one");
+    stage.bench.run(&["app", "wait", "one", "--timeout", "10m"]).expect_code(0);
+    stage.refresh("two");
+    let other = stage.until("two", |app| condition(app, "asks for credentials"));
+    assert_eq!(history(&other), 0);
+    assert_eq!(stage.values(), ["1"]);
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tidegate_application::project::DEFAULT_PROJECT;
 use tidegate_generate::{Branch, Cluster, GitTree, NoWorld, PullRequest, Reply, Unanswered, World};
 use tidegate_kube::Declaration;
 use tidegate_model::Object;
@@ -18,7 +19,7 @@ use tidegate_model::argo::{
 };
 pub use tidegate_scm::Policy;
 use tidegate_scm::Web;
-use tidegate_source::{Address, Limits, Repositories, Repository, SourceError};
+use tidegate_source::{Address, Home, Limits, Repositories, Repository, SourceError};
 
 use crate::applications::RepositoryFiles;
 use crate::error::ServiceError;
@@ -34,6 +35,8 @@ pub struct FoundWorld {
     repositories: Arc<Repositories>,
     /// What relative addresses of repositories are relative to.
     base: PathBuf,
+    /// For whose Applications they are asked; empty where that is not known.
+    project: String,
     clusters: Option<Arc<Vec<Cluster>>>,
     /// By repository and revision: one run sees one commit of each.
     trees: BTreeMap<(String, String), Arc<GitTree>>,
@@ -63,6 +66,7 @@ impl FoundWorld {
         Self {
             repositories: repositories.into(),
             base,
+            project: String::new(),
             clusters: None,
             trees: BTreeMap::new(),
             files: BTreeMap::new(),
@@ -78,6 +82,12 @@ impl FoundWorld {
     pub fn with_http(self, secrets: Option<RepositoryFiles>) -> Self {
         let (web, set, http) = Default::default();
         Self { asked: Some(Box::new(Asked { web, secrets, set, http })), ..self }
+    }
+
+    /// For Applications of this project; empty where that is not known.
+    #[must_use]
+    pub fn for_project(self, project: &str) -> Self {
+        Self { project: project.to_owned(), ..self }
     }
 
     /// Asks each repository anew what its names mean, once.
@@ -99,6 +109,7 @@ impl FoundWorld {
     /// The same repositories and clusters, for an ApplicationSet whose relative addresses are relative to `base`.
     pub fn at(&mut self, set: &ApplicationSet, base: PathBuf) {
         self.base = base;
+        project_of(set).unwrap_or_default().clone_into(&mut self.project);
         self.trees.clear();
         self.files.clear();
         if let Some(asked) = &mut self.asked {
@@ -122,7 +133,10 @@ impl FoundWorld {
     }
 
     fn repository(&mut self, url: &str) -> Result<Arc<Repository>, Unanswered> {
-        let repository = self.repositories.open(url, &self.base).map_err(|error| unanswered(&error))?;
+        let repository = self
+            .repositories
+            .open(url, Home { base: &self.base, project: &self.project })
+            .map_err(|error| unanswered(&error))?;
         self.used.insert(repository.address().clone());
         if self.looked.as_mut().is_some_and(|looked| looked.insert(repository.address().clone())) {
             let has_moved = repository.look().map_err(|error| unanswered(&error))?;
@@ -140,6 +154,15 @@ impl Asked {
         let Self { web, secrets, set: (namespace, set), http } = self;
         let objects = Objects { files: secrets.as_ref(), cluster: None, home: CONTROL_NAMESPACE };
         (http, With { web, providers: &ANYBODY, objects, namespace, set })
+    }
+}
+
+/// The project of the Applications that a set generates, on whose behalf repositories are asked; `None` where each may have
+/// another one.
+pub(crate) fn project_of(set: &ApplicationSet) -> Option<&str> {
+    match set.spec.template.spec.project.as_str() {
+        "" => Some(DEFAULT_PROJECT),
+        name => Some(name).filter(|name| !name.contains("{{")),
     }
 }
 

@@ -8,7 +8,32 @@ use crate::hidden::Hidden;
 
 /// A repository. The same repository has the same address, however it was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address(Place);
+pub struct Address {
+    place: Place,
+    /// The project that has a Secret of its own for it: what is fetched with that is for its Applications alone.
+    project: Option<Box<str>>,
+}
+
+/// Who asks for a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home<'a> {
+    /// What relative addresses are relative to: the folder in which the application is written down.
+    pub base: &'a Path,
+    /// The project of the application; empty where there is none, or it is not known.
+    pub project: &'a str,
+}
+
+impl<'a> From<&'a Path> for Home<'a> {
+    fn from(base: &'a Path) -> Self {
+        Self { base, project: "" }
+    }
+}
+
+impl<'a> From<&'a std::path::PathBuf> for Home<'a> {
+    fn from(base: &'a std::path::PathBuf) -> Self {
+        Self::from(base.as_path())
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Place {
@@ -43,6 +68,16 @@ pub(crate) struct Site {
     pub user: Option<Hidden>,
 }
 
+impl Place {
+    /// Of which server it is, where Secrets say how that is reached: nobody has said who may ask for a file.
+    pub fn site(&self) -> Option<&Site> {
+        match self {
+            Self::Local(_) | Self::File(_) => None,
+            Self::Http(site) | Self::Ssh(site) | Self::Charts(site) | Self::Registry(site) => Some(site),
+        }
+    }
+}
+
 impl Site {
     /// The path as the server is told.
     pub fn path_there(&self) -> String {
@@ -70,9 +105,11 @@ impl Address {
             Some((scheme, rest)) => {
                 let scheme = scheme.to_ascii_lowercase();
                 return match scheme.as_str() {
-                    "https" => site(url, "https", 443, rest, true).map(|site| Self(Place::Http(site))),
-                    "http" => site(url, "http", 80, rest, true).map(|site| Self(Place::Http(site))),
-                    "ssh" | "git+ssh" => site(url, "ssh", 22, rest, true).map(|site| Self(Place::Ssh(site))),
+                    "https" => site(url, "https", 443, rest, true).map(|site| Self::at(Place::Http(site))),
+                    "http" => site(url, "http", 80, rest, true).map(|site| Self::at(Place::Http(site))),
+                    "ssh" | "git+ssh" => {
+                        site(url, "ssh", 22, rest, true).map(|site| Self::at(Place::Ssh(site)))
+                    }
                     "oci" => Err(unsupported("an OCI registry without a chart")),
                     _ => Err(unsupported("this kind of address")),
                 };
@@ -87,13 +124,13 @@ impl Address {
                     let at_home = !path.starts_with('/');
                     let path = if at_home { format!("/{path}") } else { path.to_owned() };
                     let site = site(url, "ssh", 22, &format!("{host}{path}"), true)?;
-                    return Ok(Self(Place::Ssh(Site { at_home, ..site })));
+                    return Ok(Self::at(Place::Ssh(Site { at_home, ..site })));
                 }
                 _ => return Err(unsupported("this kind of address")),
             },
         };
         // What is not there is told when it is opened, under the name it was asked for.
-        Ok(Self(Place::Local(std::fs::canonicalize(&path).unwrap_or(path))))
+        Ok(Self::at(Place::Local(std::fs::canonicalize(&path).unwrap_or(path))))
     }
 
     /// Reads the `repoURL` of a chart: a Helm repository, or, by `oci://` or without a scheme, a registry and the beginning of
@@ -106,14 +143,14 @@ impl Address {
         };
         let rest = rest.trim_end_matches('/');
         match scheme.as_str() {
-            "https" => site(url, "https", 443, rest, false).map(|site| Self(Place::Charts(site))),
-            "http" => site(url, "http", 80, rest, false).map(|site| Self(Place::Charts(site))),
+            "https" => site(url, "https", 443, rest, false).map(|site| Self::at(Place::Charts(site))),
+            "http" => site(url, "http", 80, rest, false).map(|site| Self::at(Place::Charts(site))),
             "oci" => {
                 let name = format!("{rest}/{chart}");
                 let site = site(url, "oci", 443, name.trim_end_matches('/'), true)?;
                 let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "/._-".contains(c);
                 match site.path.chars().all(is_name) {
-                    true => Ok(Self(Place::Registry(site))),
+                    true => Ok(Self::at(Place::Registry(site))),
                     false => Err(wrong(
                         "names in registries have small letters, digits, dots, dashes and underscores only",
                     )),
@@ -127,8 +164,8 @@ impl Address {
     pub(crate) fn of_file(url: &str) -> Result<Self, SourceError> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         match scheme.to_ascii_lowercase().as_str() {
-            "https" => site(url, "https", 443, rest, true).map(|site| Self(Place::File(site))),
-            "http" => site(url, "http", 80, rest, true).map(|site| Self(Place::File(site))),
+            "https" => site(url, "https", 443, rest, true).map(|site| Self::at(Place::File(site))),
+            "http" => site(url, "http", 80, rest, true).map(|site| Self::at(Place::File(site))),
             _ => Err(SourceError::BadAddress {
                 url: shown(url),
                 reason: "files are fetched by https:// alone",
@@ -141,8 +178,30 @@ impl Address {
         SourceError::Address { url: self.to_string(), what: "a repository over the network" }
     }
 
+    fn at(place: Place) -> Self {
+        Self { place, project: None }
+    }
+
+    /// The same repository as a project has it that has a Secret of its own for it.
+    pub(crate) fn of_project(self, project: &str) -> Self {
+        Self { project: Some(project.into()), ..self }
+    }
+
+    /// The project that has a Secret of its own for it.
+    pub(crate) fn project(&self) -> Option<&str> {
+        self.project.as_deref()
+    }
+
     pub(crate) fn place(&self) -> &Place {
-        &self.0
+        &self.place
+    }
+
+    /// What tells it from all others, in text.
+    pub(crate) fn key(&self) -> String {
+        match &self.project {
+            Some(project) => format!("{self}\0{project}"),
+            None => self.to_string(),
+        }
     }
 }
 
@@ -231,7 +290,7 @@ impl fmt::Display for Site {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.place {
             Place::Local(path) => write!(f, "{}", path.display()),
             Place::Http(site)
             | Place::Ssh(site)
@@ -252,7 +311,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let repository = folder.path().join("repo");
         std::fs::create_dir(&repository).unwrap();
-        let expected = Address(Place::Local(std::fs::canonicalize(&repository).unwrap()));
+        let expected = Address::at(Place::Local(std::fs::canonicalize(&repository).unwrap()));
         let absolute = repository.display().to_string();
         let base = folder.path();
         for url in [absolute.clone(), format!("file://{absolute}"), "./repo".into(), "./repo/../repo/".into()]

@@ -50,7 +50,7 @@ mod tree;
 mod versions;
 mod words;
 
-pub use address::Address;
+pub use address::{Address, Home};
 pub use asked::{Asked, Listener, RequestKind};
 pub use charts::{ChartRepository, LocatedChart};
 pub use commit::commit_folder;
@@ -61,7 +61,7 @@ pub use kept::Kept;
 pub use lfs::LfsError;
 pub use located::Located;
 pub use making::{Making, Referred};
-pub use origin::{Found, Origin, address};
+pub use origin::{Found, Origin};
 pub use purpose::Purpose;
 pub use refs::Refs;
 pub use remote::RemoteLimits;

@@ -63,7 +63,7 @@ pub(crate) fn is_chart(source: &ApplicationSource) -> bool {
 }
 
 /// Which repository a source is from; relative addresses are relative to `base`.
-pub fn address(source: &ApplicationSource, base: &Path) -> Result<Address, SourceError> {
+pub(crate) fn address(source: &ApplicationSource, base: &Path) -> Result<Address, SourceError> {
     match is_chart(source) {
         true => Address::of_chart(&source.repo_url, &source.chart),
         false => Address::parse(&source.repo_url, base),

@@ -1,7 +1,7 @@
 //! The repositories in use, each looked at once for all who use it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tidegate_model::Timestamp;
@@ -14,7 +14,7 @@ use crate::origin::{self, Origin};
 use crate::remote::{self, Network};
 use crate::repository::Repository;
 use crate::signing::{Keyring, Wanted};
-use crate::{Address, AzureWorkload, Credentials, Listener, RemoteLimits, SourceError};
+use crate::{Address, AzureWorkload, Credentials, Home, Listener, RemoteLimits, SourceError};
 
 /// How repositories over the network are reached.
 #[derive(Clone, Debug)]
@@ -125,9 +125,10 @@ impl Repositories {
         Self { network: Some(Arc::new(network)), ..Self::default() }
     }
 
-    /// The repository of a `repoURL`; relative ones are relative to `base`.
-    pub fn open(&self, url: &str, base: &Path) -> Result<Arc<Repository>, SourceError> {
-        let address = Address::parse(url, base)?;
+    /// The repository of a `repoURL`.
+    pub fn open<'h>(&self, url: &str, home: impl Into<Home<'h>>) -> Result<Arc<Repository>, SourceError> {
+        let home = home.into();
+        let address = self.as_of(Address::parse(url, home.base)?, home.project);
         let repository = self.opened(&address, url, false)?;
         // Whoever names it as a source may have it on this machine.
         repository.bar_loopback(false);
@@ -156,12 +157,45 @@ impl Repositories {
         Ok(repository)
     }
 
-    /// Where a source is from; relative addresses are relative to `base`.
-    pub fn origin(&self, source: &ApplicationSource, base: &Path) -> Result<Origin, SourceError> {
+    /// Where a source is from.
+    pub fn origin<'h>(
+        &self,
+        source: &ApplicationSource,
+        home: impl Into<Home<'h>>,
+    ) -> Result<Origin, SourceError> {
+        let home = home.into();
         if !origin::is_chart(source) {
-            return self.open(&source.repo_url, base).map(Origin::Git);
+            return self.open(&source.repo_url, home).map(Origin::Git);
         }
-        self.open_charts(&origin::address(source, base)?, None).map(Origin::Charts)
+        self.open_charts(&self.address(source, home)?, None).map(Origin::Charts)
+    }
+
+    /// Which repository a source is from.
+    pub fn address<'h>(
+        &self,
+        source: &ApplicationSource,
+        home: impl Into<Home<'h>>,
+    ) -> Result<Address, SourceError> {
+        let home = home.into();
+        Ok(self.as_of(origin::address(source, home.base)?, home.project))
+    }
+
+    /// A repository as a project has it.
+    pub(crate) fn as_of(&self, address: Address, project: &str) -> Address {
+        match self.credentials() {
+            Some(credentials) if !project.is_empty() => credentials.as_of(address, project),
+            _ => address,
+        }
+    }
+
+    /// The addresses of the repositories that a project has Secrets of its own for, as they are written there.
+    pub fn of_project(&self, project: &str) -> Vec<String> {
+        self.credentials().map(|known| known.of_project(project)).unwrap_or_default()
+    }
+
+    fn credentials(&self) -> Option<Arc<Credentials>> {
+        let known = &self.network.as_ref()?.credentials;
+        Some(Arc::clone(&known.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// The charts of an address; `is_barred`: manifests alone name it, and on the way there addresses of this machine are asked or
@@ -199,10 +233,8 @@ impl Repositories {
     }
 
     /// The address of the Helm repository that a repository Secret gives a name to.
-    pub(crate) fn named_charts(&self, name: &str) -> Option<String> {
-        let network = self.network.as_ref()?;
-        let credentials = Arc::clone(&network.credentials.read().unwrap_or_else(PoisonError::into_inner));
-        credentials.named_charts(name)
+    pub(crate) fn named_charts(&self, name: &str, project: &str) -> Option<String> {
+        self.credentials()?.named_charts(name, project)
     }
 
     /// What is known under an address.
@@ -253,15 +285,15 @@ impl Repositories {
 
     /// Refuses a commit that is not signed as a project wants it. `names` are the revisions by which it was named: where one of
     /// them is an annotated tag of it, that is what has to be signed.
-    pub fn check_signed(
+    pub fn check_signed<'h>(
         &self,
-        (source, base): (&ApplicationSource, &Path),
+        (source, home): (&ApplicationSource, impl Into<Home<'h>>),
         commit: &str,
         names: &[&str],
         (wanted, now): (&Wanted, Timestamp),
     ) -> Result<(), SourceError> {
         let keyring = Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner));
-        self.origin(source, base)?.check_signed((commit, names), &keyring, (wanted, now))
+        self.origin(source, home)?.check_signed((commit, names), &keyring, (wanted, now))
     }
 
     /// The same of a repository that is open.

@@ -37,8 +37,9 @@ pub(crate) async fn signed(
     (sources, commits): (&Sources, &[String]),
     names: Vec<String>,
 ) -> Result<(), String> {
-    let wanted = shared.projects.signers(projects::name_of(application))?;
-    shared.manifests.check_signed(sources, commits, (names, wanted)).await
+    let project = projects::name_of(application);
+    let wanted = shared.projects.signers(project)?;
+    shared.manifests.check_signed((sources, project), commits, (names, wanted)).await
 }
 
 /// Resources that the project does not permit are not known to be as they should: nothing is synced because of them.

@@ -19,7 +19,6 @@ use super::carrying::{Not, check_options, check_selection, held_back, held_by, w
 use super::places::{NoPlace, Place};
 use super::recorded;
 use super::shared::Shared;
-use super::store::AppKey;
 use crate::error::ServiceError;
 use crate::plans::{KeptLine, Plans};
 
@@ -163,8 +162,8 @@ async fn ask(
     check_options(&asked).map_err(wrong)?;
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let names = operation::revisions(&asked, &sources).map_err(refused)?;
-    let key = AppKey::of(application);
-    let resolved = shared.manifests.resolve(&key, (&sources, names.clone()), look).await.map_err(wrong)?;
+    let resolved =
+        shared.manifests.resolve(application, (&sources, names.clone()), look).await.map_err(wrong)?;
     moved(resolved.moved);
     let revisions = resolved.revisions;
     signed(shared, application, (&sources, &revisions), names).await.map_err(wrong)?;

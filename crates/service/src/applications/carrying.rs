@@ -27,7 +27,6 @@ use super::messages::AppMessage;
 use super::places::Place;
 use super::recorded::{loaded, of_summary, progress};
 use super::shared::Shared;
-use super::store::AppKey;
 use super::{approving, deleting};
 
 /// How often the status follows an operation, at most.
@@ -84,8 +83,7 @@ pub(crate) async fn prepare(
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
     let names = revisions.clone();
-    let key = AppKey::of(application);
-    let resolved = shared.manifests.resolve(&key, (&sources, revisions), true).await?;
+    let resolved = shared.manifests.resolve(application, (&sources, revisions), true).await?;
     moved(resolved.moved);
     signed(shared, application, (&sources, &resolved.revisions), names).await?;
     if asked.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {

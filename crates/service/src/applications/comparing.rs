@@ -223,8 +223,8 @@ impl Comparison<'_> {
             return Ok(before);
         }
         let look = self.level >= Level::Forced;
-        let (key, wanted) = (AppKey::of(self.application), sources.wanted());
-        let resolved = self.shared.manifests.resolve(&key, (sources, wanted), look).await?;
+        let wanted = (sources, sources.wanted());
+        let resolved = self.shared.manifests.resolve(self.application, wanted, look).await?;
         self.moved = resolved.moved;
         Ok(resolved.revisions)
     }
@@ -381,8 +381,7 @@ async fn of_sync(
         None => sources.wanted(),
     };
     let names = revisions.clone();
-    let key = AppKey::of(application);
-    let resolved = shared.manifests.resolve(&key, (&sources, revisions), true).await?;
+    let resolved = shared.manifests.resolve(application, (&sources, revisions), true).await?;
     moved(resolved.moved);
     let revisions = resolved.revisions;
     signed(shared, application, (&sources, &revisions), names).await?;

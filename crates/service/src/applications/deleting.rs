@@ -14,7 +14,6 @@ use super::admission::signed;
 use super::places::Place;
 use super::recorded;
 use super::shared::Shared;
-use super::store::AppKey;
 use crate::last::{self, LastSync};
 
 /// The commits whose hooks run, none where there are none, and the id of the operation. Nothing is begun.
@@ -122,10 +121,7 @@ async fn read(
     }
     let revisions = match known.len() == sources.all().len() {
         true => known,
-        false => {
-            let (key, wanted) = (AppKey::of(application), sources.wanted());
-            shared.manifests.resolve(&key, (&sources, wanted), true).await?.revisions
-        }
+        false => shared.manifests.resolve(application, (&sources, sources.wanted()), true).await?.revisions,
     };
     // Hooks of what is not signed do not run.
     signed(shared, application, (&sources, &revisions), Vec::new()).await?;

@@ -55,7 +55,11 @@ impl For {
             checked.map_err(|refused| refused.to_string())
         };
         let from = (Arc::clone(repositories), Arc::clone(allowed));
-        Fetching::new(from, Arc::new(permits), signed.map(|wanted| (wanted, SystemClock.now())))
+        Fetching::new(
+            from,
+            (self.purpose.project.clone(), Arc::new(permits)),
+            signed.map(|wanted| (wanted, SystemClock.now())),
+        )
     }
 }
 

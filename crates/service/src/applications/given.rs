@@ -1,7 +1,7 @@
 //! What a cluster gives to reach repositories with, and which projects are global: the Secrets and ConfigMaps that Argo CD keeps in its
 //! namespace, watched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,10 +162,18 @@ pub(crate) async fn hear(
     manifests: Arc<Manifests>,
     to: ActorRef<SupervisorMessage>,
 ) {
+    let mut before = said_by(&given).by_project();
     let mut told = changes(&cluster, namespace, given);
     while let Some((credentials, globals)) = told.next().await {
         drop(to.send_message(SupervisorMessage::Globals(GlobalsTold::Cluster(globals))));
+        let own = credentials.by_project();
+        let is_other = |name: &&String| before.get(*name) != own.get(*name);
+        let others: BTreeSet<_> = before.keys().chain(own.keys()).filter(is_other).cloned().collect();
         manifests.give(credentials);
+        if !others.is_empty() {
+            drop(to.send_message(SupervisorMessage::OwnRepositories(others)));
+        }
+        before = own;
         let addresses = manifests.look(None).await;
         if !addresses.is_empty() {
             drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));

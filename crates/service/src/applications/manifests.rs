@@ -18,8 +18,8 @@ use tidegate_planner::Target;
 use tidegate_planner::manifests::{self, parse};
 use tidegate_scm::Web;
 use tidegate_source::{
-    Address, Allowed, Credentials, File, Found, Kept, Known, Making, Origin, Reach, Referred, Repositories,
-    SourceError, Tools, Used, Wanted,
+    Address, Allowed, Credentials, File, Found, Home, Kept, Known, Making, Origin, Reach, Referred,
+    Repositories, SourceError, Tools, Used, Wanted,
 };
 
 use self::parts::{Part, Problem, parts};
@@ -79,6 +79,9 @@ pub(crate) struct Manifests {
     /// Signatures are checked with other keys than when all repositories were looked at: what was refused may be good now.
     has_other_keys: AtomicBool,
 }
+
+/// Sources, and the project for whose Applications they are asked for.
+pub(crate) type Of<'s> = (&'s Sources, &'s str);
 
 /// The manifests of all sources together.
 pub(crate) struct Made {
@@ -190,12 +193,12 @@ impl Manifests {
     /// Does something with all sources, off the async threads, when it is its turn.
     async fn for_each<T: Send + 'static>(
         &self,
-        sources: &Sources,
+        (sources, project): Of<'_>,
         revisions: Vec<String>,
         work: impl FnOnce(&[Part]) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
-        let parts = parts(sources, revisions);
-        let repositories = sources.all().iter().filter_map(|one| self.address(one)).collect();
+        let parts = parts((sources, project), revisions);
+        let repositories = sources.all().iter().filter_map(|one| self.address(one, project)).collect();
         let turns = self.turns.take(repositories).await;
         let fault = |error| Err(format!("reading the repository met a fault: {error}"));
         let in_turn = move || {
@@ -207,9 +210,9 @@ impl Manifests {
         tokio::task::spawn_blocking(in_turn).await.unwrap_or_else(fault)
     }
 
-    /// The repository of a source, if it has one.
-    pub fn address(&self, source: &ApplicationSource) -> Option<Address> {
-        tidegate_source::address(source, &self.base).ok()
+    /// The repository of a source, as a project has it, if it has one.
+    pub fn address(&self, source: &ApplicationSource, project: &str) -> Option<Address> {
+        self.repositories.address(source, Home { base: &self.base, project }).ok()
     }
 
     /// Looks at each repository once, or at `only` one, if anybody uses it; those whose names have moved, or that cannot be
@@ -232,17 +235,17 @@ impl Manifests {
         self.fetched.of(key)
     }
 
-    /// Keeps what was fetched of the repositories of these sources, for these applications and for generators, and of no others.
+    /// Keeps what was fetched of the repositories of these sources, each with its project, for these applications and for generators, and of no others.
     pub async fn keep_only(
         self: &Arc<Self>,
         applications: BTreeSet<AppKey>,
-        sources: Vec<ApplicationSource>,
+        sources: Vec<(ApplicationSource, String)>,
     ) {
         let this = Arc::clone(self);
         let keep = move || {
             this.fetched.keep_only(&applications);
             let asked = this.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let used = sources.iter().filter_map(|source| this.address(source));
+            let used = sources.iter().filter_map(|(source, project)| this.address(source, project));
             let used = used.chain(asked.into_values().flatten()).chain(this.fetched.addresses()).collect();
             this.repositories.keep_only(&used);
         };
@@ -253,15 +256,15 @@ impl Manifests {
     /// revisions they were asked for by, where somebody has named others than the sources do.
     pub async fn check_signed(
         self: &Arc<Self>,
-        sources: &Sources,
+        of: Of<'_>,
         commits: &[String],
         (names, wanted): (Vec<String>, Option<Wanted>),
     ) -> Result<(), String> {
         let Some(wanted) = wanted else { return Ok(()) };
         let (this, now) = (Arc::clone(self), SystemClock.now());
-        self.for_each(sources, commits.to_vec(), move |sources| {
+        self.for_each(of, commits.to_vec(), move |sources| {
             for (at, one) in sources.iter().enumerate() {
-                let source = (&one.source, this.base.as_path());
+                let source = (&one.source, one.home(&this.base));
                 let named = names.get(at).map(String::as_str);
                 let names: Vec<&str> =
                     named.into_iter().chain([one.source.target_revision.as_str()]).collect();
@@ -279,13 +282,13 @@ impl Manifests {
         revisions: &[String],
         made_for: For,
     ) -> Result<Vec<Digest>, String> {
-        let this = Arc::clone(self);
-        self.for_each(sources, revisions.to_vec(), move |sources| {
+        let (this, project) = (Arc::clone(self), made_for.purpose.project.clone());
+        self.for_each((sources, &project), revisions.to_vec(), move |sources| {
             let making = this.making(sources, &made_for)?;
             let has_manifests = |one: &&Part| !one.is_for_others();
             let locate = |one: &Part| {
                 one.try_to(|| {
-                    let repository = this.repositories.origin(&one.source, &this.base)?;
+                    let repository = this.repositories.origin(&one.source, one.home(&this.base))?;
                     Ok::<_, SourceError>(repository.locate(&one.source, &one.revision, &making)?.key())
                 })
             };
@@ -313,7 +316,8 @@ impl Manifests {
             ..Making::default()
         };
         for one in sources.iter().filter(|one| !one.source.reference.is_empty()) {
-            let repository = one.try_to(|| self.repositories.open(&one.source.repo_url, &self.base))?;
+            let repository =
+                one.try_to(|| self.repositories.open(&one.source.repo_url, one.home(&self.base)))?;
             let referred = Referred { repository, commit: one.revision.clone() };
             making.referred.insert(one.source.reference.clone(), referred);
         }
@@ -327,8 +331,8 @@ impl Manifests {
         revisions: &[String],
         (made_for, anew): (For, bool),
     ) -> Result<Made, String> {
-        let this = Arc::clone(self);
-        self.for_each(sources, revisions.to_vec(), move |sources| {
+        let (this, project) = (Arc::clone(self), made_for.purpose.project.clone());
+        self.for_each((sources, &project), revisions.to_vec(), move |sources| {
             let making = this.making(sources, &made_for)?;
             let read = |one: &Part| one.try_to(|| this.read(one, &making, anew));
             let found = sources.iter().map(read).collect::<Result<Vec<_>, String>>();
@@ -354,7 +358,7 @@ impl Manifests {
             return Ok((Arc::default(), NO_TYPE));
         }
         let Part { source, revision, .. } = part;
-        let repository = self.repositories.origin(source, &self.base)?;
+        let repository = self.repositories.origin(source, part.home(&self.base))?;
         let located = repository.locate(source, revision, making)?;
         let kind = located.source_type();
         if let Some(known) = self.parsed.get(located.key()).filter(|_| !anew) {

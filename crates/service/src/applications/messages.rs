@@ -53,6 +53,8 @@ pub(crate) enum SupervisorMessage {
     ProjectLeft,
     /// Other projects may be global.
     Globals(GlobalsTold),
+    /// These projects have other repositories of their own.
+    OwnRepositories(BTreeSet<String>),
     /// An application is to be compared.
     Compare { key: AppKey, level: Level },
     /// Somebody asks for an operation.

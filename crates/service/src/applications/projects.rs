@@ -15,7 +15,7 @@ use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_executor::{Permits, zone};
 use tidegate_model::argo::{AppProject, Application, ApplicationSource};
 use tidegate_model::{DeployTarget, Mandate, ObjectKey, Zone};
-use tidegate_source::Wanted;
+use tidegate_source::{Repositories, Wanted};
 
 use super::places::Place;
 use globals::{Globals, GlobalsTold};
@@ -39,6 +39,8 @@ pub(crate) struct Projects {
     known: RwLock<Known>,
     permissive: Arc<AppProject>,
     accounts: Accounts,
+    /// Where Secrets say which repositories are a project's own.
+    repositories: Arc<Repositories>,
     /// The rules of time zones that were asked for.
     zones: Mutex<BTreeMap<String, Zone>>,
 }
@@ -109,7 +111,23 @@ impl Projects {
             implicit: Ok(Arc::clone(&permissive)),
         };
         let (known, zones) = (RwLock::new(known), Mutex::default());
-        Self { home, known, permissive, accounts: Accounts::default(), zones }
+        let (accounts, repositories) = Default::default();
+        Self { home, known, permissive, accounts, repositories, zones }
+    }
+
+    /// Repositories that a project has Secrets of its own for are among those that it permits, as with Argo CD.
+    pub fn with_repositories(self, repositories: Arc<Repositories>) -> Self {
+        Self { repositories, ..self }
+    }
+
+    fn with_own_repositories(&self, project: &Arc<AppProject>) -> Arc<AppProject> {
+        let own = self.repositories.of_project(&project.metadata.name);
+        if own.is_empty() {
+            return Arc::clone(project);
+        }
+        let mut all = AppProject::clone(project);
+        all.spec.source_repos.extend(own);
+        Arc::new(all)
     }
 
     /// Whether the service accounts that they name are acted as.
@@ -161,7 +179,7 @@ impl Projects {
         };
         let unreadable = |problem: &String| Missing::Unreadable(name.to_owned(), problem.clone());
         match (known.counted.get(name), &written.unsure) {
-            (Some(Ok(project)), _) => Ok((Arc::clone(project), false)),
+            (Some(Ok(project)), _) => Ok((self.with_own_repositories(project), false)),
             (Some(Err(problem)), _) => Err(unreadable(problem)),
             (None, Some(problem)) if name == DEFAULT_PROJECT => {
                 Err(unreadable(&format!("it may be in what cannot be read: {problem}")))

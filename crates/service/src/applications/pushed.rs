@@ -13,6 +13,7 @@ use tidegate_source::{Address, Used, allows, is_touched};
 use super::board::Board;
 use super::manifests::Manifests;
 use super::messages::SupervisorMessage;
+use super::projects;
 use super::store::AppKey;
 
 /// The folder of the manifests of a source, as the annotation of paths names it.
@@ -113,8 +114,9 @@ fn changed(pushes: &[Push], application: &Application, manifests: &Manifests) ->
     let paths = application.annotation(PATHS_ANNOTATION).unwrap_or_default();
     let is_about = |source: &&_, paths| pushes.iter().any(|push| is_changed(push, source, paths));
     let turn = |source: &_| if is_about(&source, OWN_FOLDER) { Turn::First } else { Turn::Later };
-    let sources = application.sources().iter().filter(|source| is_about(source, paths));
-    sources.filter_map(|source| Some((manifests.address(source)?, turn(source)))).collect()
+    let (sources, project) = (application.sources().iter(), projects::name_of(application));
+    let sources = sources.filter(|source| is_about(source, paths));
+    sources.filter_map(|source| Some((manifests.address(source, project)?, turn(source)))).collect()
 }
 
 fn is_changed(push: &Push, source: &tidegate_model::argo::ApplicationSource, paths: &str) -> bool {

@@ -22,8 +22,8 @@ use super::given::{self, Given};
 use super::manifests::{Manifests, Sourcing};
 use super::messages::SupervisorMessage;
 use super::places::Places;
-use super::projects::Projects;
 use super::projects::globals::{Globals, GlobalsTold};
+use super::projects::{self, Projects};
 use super::pushed::Looks;
 use super::reconciles::Reconciles;
 use super::serving::Serving;
@@ -84,7 +84,11 @@ impl Applications {
             None => Given::default(),
         };
         manifests.give(given::said_by(&given));
-        let projects = Arc::new(Projects::new(store.home()).with_accounts(places.accounts()));
+        let projects = Arc::new(
+            Projects::new(store.home())
+                .with_accounts(places.accounts())
+                .with_repositories(manifests.repositories().0),
+        );
         projects.set_globals(GlobalsTold::Files(globals));
         projects.set_globals(GlobalsTold::Cluster(given.globals()));
         engine.set_permits(Arc::clone(&projects) as Arc<dyn Permits>);
@@ -226,13 +230,15 @@ async fn look_regularly(shared: Arc<Shared>, every: Duration, to: ActorRef<Super
 }
 
 /// All applications, with their sources and those of operations that are asked for.
-fn in_use(board: &Board) -> (BTreeSet<AppKey>, Vec<ApplicationSource>) {
+fn in_use(board: &Board) -> (BTreeSet<AppKey>, Vec<(ApplicationSource, String)>) {
     let (mut applications, mut sources) = (BTreeSet::new(), Vec::new());
     for (key, application) in board.all() {
         applications.insert(key);
         let asked = application.operation.as_ref().and_then(|asked| asked.sync.as_ref());
         let asked = asked.into_iter().flat_map(|sync| sync.source.iter().chain(&sync.sources));
-        sources.extend(application.sources().iter().chain(asked).cloned());
+        let project = projects::name_of(&application);
+        let with_project = |source: &ApplicationSource| (source.clone(), project.to_owned());
+        sources.extend(application.sources().iter().chain(asked).map(with_project));
     }
     (applications, sources)
 }

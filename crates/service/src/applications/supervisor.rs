@@ -92,6 +92,7 @@ impl Actor for Supervisor {
             SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
             SupervisorMessage::Places => state.places_are(),
             SupervisorMessage::ProjectLeft => state.release_projects(&myself),
+            SupervisorMessage::OwnRepositories(projects) => state.look_at_projects(&projects),
             SupervisorMessage::Globals(told) => {
                 state.look_at_projects(&state.shared.projects.set_globals(told));
             }
@@ -350,7 +351,8 @@ impl SupervisorState {
                 let application = self.shared.board.get(key)?;
                 let manifests = &self.shared.manifests;
                 let is_one = |address: Address| addresses.contains(&address);
-                let mut used = application.sources().iter().filter_map(|source| manifests.address(source));
+                let (sources, project) = (application.sources().iter(), projects::name_of(&application));
+                let mut used = sources.filter_map(|source| manifests.address(source, project));
                 let beside = || manifests.fetched_for(key).into_iter().map(|used| used.address);
                 (used.any(is_one) || beside().any(is_one)).then_some(())
             };

@@ -14,7 +14,7 @@ use tidegate_model::{HealthStatus, OperationId};
 use tidegate_source::Address;
 
 use crate::applications::store::AppKey;
-use crate::applications::{Deployments, Shared};
+use crate::applications::{Deployments, Shared, projects};
 
 /// So many reasons are told of why an Application is not well.
 const REASONS_MAX: usize = 3;
@@ -48,7 +48,8 @@ impl Standings {
         last: Option<&State>,
         look: bool,
     ) -> Found {
-        let sources = participants.iter().map(Sources::of).collect();
+        let of = |one: &Application| (Sources::of(one), projects::name_of(one).to_owned());
+        let sources = participants.iter().map(of).collect();
         let (resolved, moved) = shared.manifests.resolve_all(sources, look).await;
         self.seen.retain(|name, _| participants.iter().any(|one| one.metadata.name == *name));
         let mut found = Found { moved, ..Found::default() };

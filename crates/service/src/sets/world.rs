@@ -13,20 +13,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_application::project::DEFAULT_PROJECT;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_generate::{Branch, Cluster, Decisions, GitTree, PullRequest, Reply, Unanswered, World};
 use tidegate_model::argo::{
     ApplicationSet, ApplicationSource, ClusterDecisionResourceGenerator, PluginGenerator,
     PullRequestGenerator, ScmGenerator,
 };
-use tidegate_source::Address;
+use tidegate_source::{Address, Home};
 
 use crate::applications::manifests::Manifests;
 use crate::applications::projects::{Missing, Projects};
 use crate::applications::store::AppKey;
 use crate::applications::{Places, Shared};
-use crate::generating::{FoundWorld, Http, Objects, With, cluster};
+use crate::generating::{FoundWorld, Http, Objects, With, cluster, project_of};
 
 /// Whom the generators of one set ask in one run. All of the run sees the same clusters, and one commit of each repository
 /// and revision.
@@ -82,12 +81,13 @@ impl LiveWorld {
 
     fn of(known: Known, set: &ApplicationSet, is_fresh: bool) -> Self {
         let (repositories, base) = known.manifests.repositories();
-        let mut found = FoundWorld::new(repositories, base);
+        let project = project_of(set).map(str::to_owned);
+        let mut found =
+            FoundWorld::new(repositories, base).for_project(project.as_deref().unwrap_or_default());
         if is_fresh {
             known.manifests.read_credentials();
             found = found.anew();
         }
-        let project = Some(set.spec.template.spec.project.clone()).filter(|project| !project.contains("{{"));
         let (is_passing, http) = (false, Http::default());
         Self { known, set: key(set), project, found, clusters: None, http, is_passing }
     }
@@ -104,7 +104,7 @@ impl LiveWorld {
 
     /// The project of the template, on whose behalf repositories are asked.
     fn project(&self) -> Option<&str> {
-        self.project.as_deref().map(|name| if name.is_empty() { DEFAULT_PROJECT } else { name })
+        self.project.as_deref()
     }
 
     /// What is generated from is signed as the project of the template wants it, like what is deployed.
@@ -113,7 +113,8 @@ impl LiveWorld {
         let Some(wanted) = wanted.map_err(Unanswered::new)?.flatten() else { return Ok(()) };
         let (repositories, base) = self.known.manifests.repositories();
         let source = ApplicationSource { repo_url: repository.to_owned(), ..ApplicationSource::default() };
-        let (place, now) = ((&source, base.as_path()), SystemClock.now());
+        let home = Home { base: &base, project: self.project().unwrap_or_default() };
+        let (place, now) = ((&source, home), SystemClock.now());
         let checked = repositories.check_signed(place, commit, &[revision], (&wanted, now));
         checked.map_err(|error| Unanswered::new(error.to_string()))
     }

@@ -258,7 +258,7 @@ impl ChartRepository {
     }
 
     fn kept(&self, source: &ApplicationSource, version: &str) -> PathBuf {
-        let name = format!("{}\0{}\0{version}", self.address, source.chart);
+        let name = format!("{}\0{}\0{version}", self.address.key(), source.chart);
         let name = Digest(Sha256::digest(name.as_bytes()).into()).to_string();
         self.network.mirrors.join(FOLDER).join(format!("{name}.tgz"))
     }

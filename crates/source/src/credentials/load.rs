@@ -44,6 +44,7 @@ impl Credentials {
     /// Takes what others say, where it is not said here.
     pub fn merge(&mut self, others: &Self) {
         self.secrets.extend(others.secrets.iter().cloned());
+        self.projects.extend(others.projects.iter().cloned());
         for (host, pem) in &others.certificates {
             self.certificates.entry(host.clone()).or_insert_with(|| pem.clone());
         }
@@ -109,6 +110,7 @@ impl Credentials {
                 "its url is missing, or is no address of a repository over the network".to_owned(),
             ));
         }
+        self.projects.extend(secret.project().map(str::to_owned));
         self.secrets.push(secret);
         Ok(true)
     }

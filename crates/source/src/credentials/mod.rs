@@ -31,6 +31,8 @@ const SHOWN: &str = "***";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     secrets: Vec<Secret>,
+    /// The projects that have Secrets of their own.
+    projects: BTreeSet<String>,
     /// Certificates in PEM by host: those alone are trusted of that host.
     certificates: BTreeMap<String, String>,
     /// Hosts and their keys, as `ssh` reads them.
@@ -120,23 +122,48 @@ impl Access {
 }
 
 impl Credentials {
-    /// The address of the Helm repository, or the place of charts, to which a Secret gives a name.
-    pub(crate) fn named_charts(&self, name: &str) -> Option<String> {
-        let is_named = |one: &&Secret| one.kind == SecretKind::Repository && one.names_charts(name);
-        self.secrets.iter().find(is_named).map(Secret::address)
+    /// The address of the Helm repository, or the place of charts, to which a Secret gives a name: one of the project, or one
+    /// for all.
+    pub(crate) fn named_charts(&self, name: &str, project: &str) -> Option<String> {
+        let named = |project: Option<&str>| self.repositories(project).find(|one| one.names_charts(name));
+        named(Some(project)).or_else(|| named(None)).map(Secret::address)
+    }
+
+    /// The Secrets of one repository each that are for a project alone, or for all.
+    fn repositories(&self, project: Option<&str>) -> impl Iterator<Item = &Secret> {
+        let is_meant = move |one: &&Secret| one.kind == SecretKind::Repository && one.project() == project;
+        self.secrets.iter().filter(is_meant)
+    }
+
+    /// The addresses of the repositories that a project has Secrets of its own for, as they are written there.
+    pub fn of_project(&self, project: &str) -> Vec<String> {
+        if !self.projects.contains(project) {
+            return Vec::new();
+        }
+        self.repositories(Some(project)).map(|one| one.written().to_owned()).collect()
+    }
+
+    /// The same of all projects that have any.
+    pub fn by_project(&self) -> BTreeMap<String, Vec<String>> {
+        self.projects.iter().map(|project| (project.clone(), self.of_project(project))).collect()
+    }
+
+    /// The repository as a project has it: its own, where it has a Secret of its own for it.
+    pub(crate) fn as_of(&self, address: Address, project: &str) -> Address {
+        let has_any = self.projects.contains(project);
+        let is_own = |site| has_any && self.repositories(Some(project)).any(|one| one.is_of(site));
+        match address.place().site().is_some_and(is_own) {
+            true => address.of_project(project),
+            false => address,
+        }
     }
 
     /// How a repository may be reached: by the Secret that names it; what that does not say, by the longest of those that name
     /// the beginning of its address.
     pub(crate) fn access(&self, address: &Address) -> Result<Access, SourceError> {
-        let site = match address.place() {
-            Place::Local(_) => return Ok(Access::default()),
-            // Nobody has said who may ask for a file.
-            Place::File(site) => {
-                let certificates = self.certificates.get(&site.host).cloned();
-                return Ok(Access { certificates, ..Access::default() });
-            }
-            Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site) => site,
+        let Some(site) = address.place().site() else {
+            let certificates = address.site().and_then(|site| self.certificates.get(&site.host).cloned());
+            return Ok(Access { certificates, ..Access::default() });
         };
         let mut access = Access {
             certificates: self.certificates.get(&site.host).cloned(),
@@ -145,7 +172,7 @@ impl Credentials {
             ..Access::default()
         };
         // Once for what both say, and the one that is nearer last.
-        for secret in self.meant_for(site) {
+        for secret in self.meant_for(site, address.project()) {
             secret.give(&mut access, address.place()).map_err(|reason| SourceError::Credentials {
                 repository: address.to_string(),
                 secret: secret.name.clone(),
@@ -169,9 +196,10 @@ impl Credentials {
         Ok(access)
     }
 
-    /// The Secrets that are meant for a site, the one that is nearer last.
-    fn meant_for(&self, site: &Site) -> impl Iterator<Item = &Secret> {
-        let own = self.secrets.iter().find(|one| one.kind == SecretKind::Repository && one.is_of(site));
+    /// The Secrets that are meant for a site, the one that is nearer last. What a project has of its own is not for others, and
+    /// what is for all is not for who has an own one.
+    fn meant_for(&self, site: &Site, project: Option<&str>) -> impl Iterator<Item = &Secret> {
+        let own = self.repositories(project).find(|one| one.is_of(site));
         let shared =
             self.secrets.iter().filter(|one| one.kind == SecretKind::Credentials && one.begins(site));
         let shared = shared.max_by_key(|one| one.length());
@@ -182,7 +210,9 @@ impl Credentials {
     /// Whether files of a repository that Git LFS keeps are fetched.
     pub(crate) fn enables_lfs(&self, address: &Address) -> bool {
         match address.place() {
-            Place::Http(site) | Place::Ssh(site) => self.meant_for(site).any(Secret::enables_lfs),
+            Place::Http(site) | Place::Ssh(site) => {
+                self.meant_for(site, address.project()).any(Secret::enables_lfs)
+            }
             _ => false,
         }
     }

@@ -69,6 +69,11 @@ impl Secret {
         !self.url.is_empty() && (self.url == plain || place == Some(&self.url))
     }
 
+    /// The project whose Applications alone it is for.
+    pub fn project(&self) -> Option<&str> {
+        self.text("project").map(str::trim).filter(|project| !project.is_empty())
+    }
+
     /// Whether it names the beginning of this repository's address. Of a host it has to name all.
     pub fn begins(&self, site: &Site) -> bool {
         let Some(rest) = plain(site).strip_prefix(self.url.as_str()).map(str::to_owned) else { return false };
@@ -85,6 +90,11 @@ impl Secret {
         let is_of_charts =
             matches!(self.text("type"), Some("helm" | "oci")) || self.text("enableOCI") == Some("true");
         is_of_charts && self.text("name") == Some(name)
+    }
+
+    /// The address that it is for, as it is written.
+    pub fn written(&self) -> &str {
+        &self.written.0
     }
 
     /// The address that it is for, with its scheme.
@@ -206,8 +216,10 @@ impl Secret {
             }
             Some(_) => return Err("has a type that is none of git, helm and oci".to_owned()),
         }
-        if self.text("project").is_some_and(|project| project != "default") {
-            return Err("is for another project than default, the only one that is served".to_owned());
+        if self.kind == SecretKind::Credentials && self.project().is_some() {
+            return Err(
+                "has a project, which only a Secret of one repository can have; take that away".to_owned()
+            );
         }
         let known = [
             "project",

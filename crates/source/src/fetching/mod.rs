@@ -43,6 +43,8 @@ pub struct Used {
 pub struct Fetching {
     repositories: Arc<Repositories>,
     allowed: Arc<Allowed>,
+    /// The project of the application.
+    project: String,
     permits: Permits,
     /// By whom commits have to be signed, and when that is asked.
     signed: Option<(Wanted, Timestamp)>,
@@ -73,10 +75,10 @@ impl Fetching {
     /// Fetches what is allowed, as far as the project permits it; with `signed`, only commits that are signed so.
     pub fn new(
         (repositories, allowed): (Arc<Repositories>, Arc<Allowed>),
-        permits: Permits,
+        (project, permits): (String, Permits),
         signed: Option<(Wanted, Timestamp)>,
     ) -> Self {
-        Self { repositories, allowed, permits, signed, used: Mutex::default() }
+        Self { repositories, allowed, project, permits, signed, used: Mutex::default() }
     }
 
     /// What was asked for until now, be it that it was not to be had.
@@ -88,6 +90,11 @@ impl Fetching {
         let key = (address.clone(), source.target_revision.clone());
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.insert(key, Used { address: address.clone(), source });
+    }
+
+    /// A repository as the project has it.
+    fn as_of(&self, address: Address) -> Address {
+        self.repositories.as_of(address, &self.project)
     }
 
     /// Whether something may be fetched, and whether addresses of this machine are barred on the way there.
@@ -121,7 +128,7 @@ impl Fetching {
 
     /// The repository of a remote base, and the commit that is meant there.
     pub(crate) fn base(&self, url: &str, revision: &str) -> Result<(Arc<Repository>, String), Refusal> {
-        let address = Address::parse(url, Path::new("/"))?;
+        let address = self.as_of(Address::parse(url, Path::new("/"))?);
         let is_barred = self.may((&address, url), &self.allowed.bases)?;
         let repository = self.repositories.open_fetched(&address, url, is_barred)?;
         self.note(
@@ -155,7 +162,7 @@ impl Fetching {
     /// The packed chart that another one needs, and its version.
     pub(crate) fn chart(&self, source: &ApplicationSource) -> Result<(String, Vec<u8>), Refusal> {
         let url = source.repo_url.as_str();
-        let address = Address::of_chart(url, &source.chart)?;
+        let address = self.as_of(Address::of_chart(url, &source.chart)?);
         let is_barred = self.may((&address, url), &self.allowed.charts)?;
         self.refuse_unsigned("a chart")?;
         let charts = self.repositories.open_charts(&address, Some(is_barred))?;
@@ -167,7 +174,7 @@ impl Fetching {
 
     /// The address of the Helm repository that a repository Secret gives a name to.
     pub(crate) fn named_charts(&self, name: &str) -> Option<String> {
-        self.repositories.named_charts(name)
+        self.repositories.named_charts(name, &self.project)
     }
 
     fn refuse_unsigned(&self, what: &str) -> Result<(), Refusal> {
@@ -193,7 +200,7 @@ fn check_path(site: &Site) -> Result<(), Refusal> {
 }
 
 impl Address {
-    fn site(&self) -> Option<&Site> {
+    pub(crate) fn site(&self) -> Option<&Site> {
         match self.place() {
             Place::Local(_) => None,
             Place::Http(site)

@@ -35,7 +35,7 @@ const DIGITS: usize = 32;
 
 /// The name of the mirror of a repository.
 pub(super) fn name(address: &Address) -> String {
-    let mut name = tidegate_model::Digest(Sha256::digest(address.to_string().as_bytes()).into()).to_string();
+    let mut name = tidegate_model::Digest(Sha256::digest(address.key().as_bytes()).into()).to_string();
     name.truncate(DIGITS);
     name
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tidegate_model::Object;
-use tidegate_source::Credentials;
+use tidegate_source::{Credentials, Home};
 use tidegate_testkit::git::{GitServer, Manners};
 
-use super::bench::{Bench, credentials, secret};
+use super::bench::{Bench, credentials, read, secret};
 
 /// `git:hunter2` and `me:hunter2`.
 const GIT: &str = "Basic Z2l0Omh1bnRlcjI=";
@@ -53,7 +53,6 @@ fn secrets_that_cannot_be_used() {
         ("insecure", "perhaps", "insecure"),
         ("tlsClientCertData", "hunter2", "tlsClientCertKey"),
         ("pasword", "hunter2", "pasword"),
-        ("project", "payments", "another project"),
         ("password", "hunter2\n", "cannot be sent"),
         ("proxy", "gopher://hunter2@proxy", "proxy of Secret given"),
     ] {
@@ -178,4 +177,70 @@ fn the_longest_beginning_counts() {
     let fields = [("url", begin.as_str()), ("username", "me"), ("password", "hunter2")];
     bench.repositories.set_credentials(credentials("repo-creds", &fields));
     assert!(bench.look_and_read("main").unwrap_err().to_string().contains("asks for credentials"));
+}
+
+/// A Secret with a project is for the Applications of that alone, and so is what was fetched with it.
+#[test]
+fn a_project_has_repositories_of_its_own() {
+    let Some(bench) = Bench::new() else { return };
+    let url = bench.url();
+    let of = |project| Home { base: Path::new("/"), project };
+    let look_and_read = |project| {
+        let repository = bench.repositories.open(&url, of(project))?;
+        repository.look()?;
+        let commit = repository.resolve("main")?;
+        read(&repository, &commit)
+    };
+    let mine = secret(
+        "repository",
+        &[("url", &url), ("username", "me"), ("password", "hunter2"), ("project", "payments")],
+    );
+    let shared = secret("repository", &[("url", &url), ("username", "them"), ("password", "other")]);
+    // In either order.
+    for (first, second) in [(&mine, &shared), (&shared, &mine)] {
+        let mut both = Credentials::default();
+        assert!(both.add(first).unwrap() && both.add(second).unwrap());
+        bench.repositories.set_credentials(both);
+        bench.server.behave(asks_for(ME));
+        assert_eq!(look_and_read("payments").unwrap().len(), 1);
+        for project in ["default", "", "pay"] {
+            let refused = look_and_read(project).unwrap_err().to_string();
+            assert!(
+                refused.contains("does not accept the credentials of Secret given"),
+                "{project}: {refused}"
+            );
+            assert!(!refused.contains("hunter2") && !refused.contains("other"), "{refused}");
+        }
+        // What is there of it is the project's alone.
+        let others = bench.repositories.open(&url, of("default")).unwrap();
+        assert!(others.resolve("main").is_err());
+        assert_eq!(bench.repositories.of_project("payments"), [url.clone()]);
+        assert!(bench.repositories.of_project("default").is_empty());
+    }
+    // Others have the one for all, and without one they are nobody.
+    bench.server.behave(asks_for("Basic dGhlbTpvdGhlcg=="));
+    assert_eq!(look_and_read("default").unwrap().len(), 1);
+    assert!(look_and_read("payments").is_err());
+    assert_eq!(bench.mirrors().len(), 2);
+    bench.server.behave(asks_for(ME));
+    let mut only = Credentials::default();
+    assert!(only.add(&mine).unwrap());
+    bench.repositories.set_credentials(only);
+    assert_eq!(look_and_read("payments").unwrap().len(), 1);
+    let refused = look_and_read("default").unwrap_err().to_string();
+    assert!(refused.contains("asks for credentials"), "{refused}");
+    // Where there is none of its own, a project has what all have, and shares it.
+    let source = tidegate_model::argo::ApplicationSource { repo_url: url.clone(), ..Default::default() };
+    let address = |project| bench.repositories.address(&source, of(project)).unwrap();
+    assert_ne!(address("payments"), address("default"));
+    bench.repositories.set_credentials(credentials("repository", &[("url", &url), ("password", "hunter2")]));
+    assert_eq!(address("payments"), address("default"));
+    // Templates are for all; one that says otherwise is not used for anybody.
+    let template =
+        [("url", url.as_str()), ("username", "me"), ("password", "hunter2"), ("project", "payments")];
+    bench.repositories.set_credentials(credentials("repo-creds", &template));
+    for project in ["payments", "default"] {
+        let refused = look_and_read(project).unwrap_err().to_string();
+        assert!(refused.contains("Secret given has a project"), "{refused}");
+    }
 }

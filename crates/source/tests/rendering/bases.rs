@@ -76,7 +76,11 @@ impl Stage {
         });
         let bases = with_ports.map(|prefix| prefix.parse().unwrap()).collect();
         let allowed = Arc::new(Allowed { bases, ..Allowed::default() });
-        let fetching = Fetching::new((Arc::clone(&self.repositories), allowed), Arc::new(permits), signed);
+        let fetching = Fetching::new(
+            (Arc::clone(&self.repositories), allowed),
+            (String::new(), Arc::new(permits)),
+            signed,
+        );
         self.bench.making.fetching = Some(Arc::new(fetching));
     }
 

@@ -54,7 +54,11 @@ impl Stage {
     fn allow_as(&mut self, prefixes: &[&str], permits: fn(&str) -> Result<(), String>) {
         let charts = prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect();
         let allowed = Arc::new(Allowed { charts, ..Allowed::default() });
-        let fetching = Fetching::new((Arc::clone(&self.repositories), allowed), Arc::new(permits), None);
+        let fetching = Fetching::new(
+            (Arc::clone(&self.repositories), allowed),
+            (String::new(), Arc::new(permits)),
+            None,
+        );
         self.bench.making.fetching = Some(Arc::new(fetching));
     }
 

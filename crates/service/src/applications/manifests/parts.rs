@@ -1,9 +1,12 @@
 //! Sources with their revisions, one by one.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use tidegate_application::credentials::hide_credentials;
 use tidegate_application::sources::Sources;
 use tidegate_model::argo::ApplicationSource;
-use tidegate_source::SourceError;
+use tidegate_source::{Home, SourceError};
 
 /// Why manifests are not there.
 pub(super) struct Problem(pub String);
@@ -18,6 +21,8 @@ impl From<SourceError> for Problem {
 pub(super) struct Part {
     pub source: ApplicationSource,
     pub revision: String,
+    /// The project for whose Applications it is asked for.
+    pub project: Arc<str>,
     /// How it is called where there are others.
     name: String,
 }
@@ -26,6 +31,11 @@ impl Part {
     /// It has no manifests of its own: other sources refer to its files.
     pub fn is_for_others(&self) -> bool {
         self.source.path.is_empty() && !self.source.reference.is_empty()
+    }
+
+    /// Who asks for it, of those who are at home in a folder.
+    pub fn home<'h>(&'h self, base: &'h Path) -> Home<'h> {
+        Home { base, project: &self.project }
     }
 
     /// Does something with it; what goes wrong is told with its name, and without the credentials of its address.
@@ -38,11 +48,11 @@ impl Part {
 }
 
 /// Each source with its revision.
-pub(super) fn parts(sources: &Sources, revisions: Vec<String>) -> Vec<Part> {
-    let is_list = sources.is_list();
+pub(super) fn parts((sources, project): (&Sources, &str), revisions: Vec<String>) -> Vec<Part> {
+    let (is_list, project) = (sources.is_list(), Arc::from(project));
     let named = |(at, (source, revision)): (usize, (&ApplicationSource, String))| {
         let name = if is_list { format!("spec.sources[{at}]: ") } else { String::new() };
-        Part { source: source.clone(), revision, name }
+        Part { source: source.clone(), revision, project: Arc::clone(&project), name }
     };
     sources.all().iter().zip(revisions).enumerate().map(named).collect()
 }

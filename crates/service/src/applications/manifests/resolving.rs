@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_application::sources::Sources;
+use tidegate_model::argo::Application;
 use tidegate_source::{Address, SourceError, Used};
 
 use super::Manifests;
 use super::parts::{Part, Problem, parts};
+use crate::applications::projects::name_of;
 use crate::applications::store::AppKey;
 
 /// What revisions mean.
@@ -23,13 +25,13 @@ impl Manifests {
     /// at what else was fetched for it as well.
     pub async fn resolve(
         self: &Arc<Self>,
-        key: &AppKey,
+        application: &Application,
         (sources, revisions): (&Sources, Vec<String>),
         look: bool,
     ) -> Result<Resolved, String> {
-        let beside = if look { self.fetched.of(key) } else { Vec::new() };
+        let beside = if look { self.fetched.of(&AppKey::of(application)) } else { Vec::new() };
         let this = Arc::clone(self);
-        self.for_each(sources, revisions, move |sources| {
+        self.for_each((sources, name_of(application)), revisions, move |sources| {
             let mut looked = BTreeSet::new();
             let mut resolved = Resolved { revisions: Vec::new(), moved: Vec::new() };
             for one in sources {
@@ -43,11 +45,11 @@ impl Manifests {
         .await
     }
 
-    /// What the sources of many applications mean, in the revisions they ask for: by the last look at each repository, or by a
+    /// What the sources of many applications mean, each with its project, in the revisions they ask for: by the last look at each repository, or by a
     /// new one, which all of them are of; and the repositories whose names have moved.
     pub async fn resolve_all(
         self: &Arc<Self>,
-        all: Vec<Sources>,
+        all: Vec<(Sources, String)>,
         look: bool,
     ) -> (Vec<Result<Vec<String>, String>>, Vec<Address>) {
         let (this, count) = (Arc::clone(self), all.len());
@@ -55,7 +57,8 @@ impl Manifests {
             let (mut looked, mut known, mut moved) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
             let mut resolve = |one: &Part| {
                 let source = &one.source;
-                let asked = (source.repo_url.clone(), source.chart.clone(), one.revision.clone());
+                let asked = [&source.repo_url, &source.chart, &one.revision].map(String::clone);
+                let asked = (asked, Arc::clone(&one.project));
                 let resolved = known.entry(asked).or_insert_with(|| {
                     let (revision, news) =
                         this.resolve_one(one, look, &mut looked).map_err(|error| error.to_string())?;
@@ -64,8 +67,11 @@ impl Manifests {
                 });
                 one.try_to(|| resolved.clone().map_err(Problem))
             };
-            let resolve_each = |sources: &Sources| {
-                parts(sources, sources.wanted()).iter().map(&mut resolve).collect::<Result<Vec<_>, _>>()
+            let resolve_each = |(sources, project): &(Sources, String)| {
+                parts((sources, project), sources.wanted())
+                    .iter()
+                    .map(&mut resolve)
+                    .collect::<Result<Vec<_>, _>>()
             };
             let resolved = all.iter().map(resolve_each).collect();
             (resolved, moved)
@@ -87,11 +93,12 @@ impl Manifests {
 
     fn resolve_one(
         &self,
-        Part { source, revision, .. }: &Part,
+        part: &Part,
         look: bool,
         looked: &mut BTreeSet<Address>,
     ) -> Result<(String, Option<Address>), SourceError> {
-        let repository = self.repositories.origin(source, &self.base)?;
+        let Part { source, revision, .. } = part;
+        let repository = self.repositories.origin(source, part.home(&self.base))?;
         // Sources of one repository are of one look.
         let look = look && !repository.is_fixed(revision) && looked.insert(repository.address().clone());
         if look {
