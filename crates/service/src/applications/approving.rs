@@ -31,13 +31,15 @@ pub(crate) struct Waiting {
     pub line: KeptLine,
     /// What it does, and with which revision, in words.
     pub does: String,
+    /// The revisions of its manifests, in the order of its sources.
+    pub revisions: Vec<String>,
 }
 
 impl Waiting {
     /// One that was kept.
     pub fn of(line: KeptLine, plan: &KeptPlan) -> Self {
         let does = does(&line, plan);
-        Self { line, does }
+        Self { line, does, revisions: operation::revisions_of(&plan.request) }
     }
 
     /// Who is behind an operation that is to carry it out.

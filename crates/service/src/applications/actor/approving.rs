@@ -103,6 +103,13 @@ impl AppState {
         Some(awaited)
     }
 
+    /// The revisions that its operation waits with. Whoever ends it has rejected these: they are not synced by themselves then.
+    pub(super) fn rejected(&self) -> Option<Vec<String>> {
+        let plan = self.application.operation.as_ref().and_then(approval::plan_of)?;
+        let waiting = self.approving.waiting.as_ref().filter(|one| one.line.hash.to_string() == plan)?;
+        Some(waiting.revisions.clone())
+    }
+
     /// Nobody asks any more for what a plan was made for: it is not taken up again when somebody asks for the same. `by` is
     /// whoever has said so. The answer is for whoever is told that.
     pub(super) fn withdraw_plan(

@@ -68,6 +68,9 @@ impl AppState {
             return Ok(());
         }
         let now = self.now();
+        if let Some(revisions) = self.rejected() {
+            operation::set_revisions(&mut self.application, &revisions);
+        }
         operation::take_in(&mut self.application, Progress::terminated(by, now));
         // Nobody but what is written down knows that it does not begin any more.
         self.is_urgent = true;

@@ -298,6 +298,36 @@ async fn an_end_by_hand_takes_the_plan_back_and_a_dry_run_needs_none() {
     served.end().await;
 }
 
+/// Whoever rejects what another has asked for by hand has rejected that revision, and not only that it was asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_rejected_is_not_synced_by_itself_until_there_is_something_else() {
+    let mut served = serve(None).await;
+    ask(&served, "ann").await.unwrap();
+    let hash = waits(&served, "").await;
+    served.serving().terminate("web", "ben".to_owned(), "no thanks".to_owned()).await.unwrap();
+    ended(&served).await;
+    let mut automated = needing("web", None);
+    let policy = json!({"automated": {"prune": true, "selfHeal": true}});
+    automated.spec.sync_policy = Some(serde_json::from_value(policy).unwrap());
+    served.write(&automated);
+    let refused = served
+        .until("web", |one, _| {
+            let all = one.status.conditions.iter();
+            all.map(|condition| condition.message.clone()).find(|words| words.starts_with("Failed last sync"))
+        })
+        .await;
+    assert!(refused.ends_with("Operation terminated by ben before it began: no thanks"), "{refused}");
+    served.compare("web", Level::Latest).await;
+    let now = served.shared().board.get(&key("web")).unwrap();
+    assert!(now.operation.is_none() && waiting_plan(&now).is_none(), "{:?}", now.operation);
+    // Another commit has not been rejected.
+    served.commit("web", &manifests("web", "2", "20ms"));
+    served.compare("web", Level::Latest).await;
+    assert_ne!(waits(&served, "").await, hash);
+    assert_untouched(&served);
+    served.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_progressive_sync_is_told_that_its_operation_waits_and_goes_on_when_it_is_approved() {
     let mut served = serve(None).await;
