@@ -458,3 +458,35 @@ fn a_sync_of_what_another_application_has_fails_where_that_is_wanted() {
     assert!(shown.contains("Unknown with main\n"), "{shown}");
     Fleet::end(serving);
 }
+
+#[test]
+fn those_are_listed_that_are_asked_for() {
+    let fleet = Fleet::new();
+    fleet.replace("backend.yaml", "fleet: demo", "fleet: demo\n    tier: back");
+    fleet.replace("frontend.yaml", "repoURL: ./repo", "repoURL: https://Example.com:443/org/shop.git");
+    let serving = fleet.serve();
+    let listed = |options: &[&str]| {
+        let list = fleet.bench.json(&[&["app", "list", "-o", "json"], options].concat());
+        let names = list["items"].as_array().unwrap().iter().map(|one| one["metadata"]["name"].clone());
+        names
+            .map(|name| name.as_str().unwrap().to_owned())
+            .filter(|name| !name.starts_with("shop"))
+            .collect::<Vec<_>>()
+    };
+    for (options, names) in [
+        (&[][..], &["backend", "database", "frontend"][..]),
+        (&["--selector", "tier=back"], &["backend"]),
+        (&["-l", "fleet,!tier"], &["database", "frontend"]),
+        (&["--project", "default", "-p", "other"], &["backend", "database", "frontend"]),
+        (&["-p", "other"], &[]),
+        (&["--repo", "./repo", "-l", "tier!=back"], &["database"]),
+        (&["-r", "https://example.com/org/shop"], &["frontend"]),
+    ] {
+        assert_eq!(listed(options), names, "{options:?}");
+    }
+    let none = fleet.bench.run(&["app", "list", "-p", "other"]).expect_code(0);
+    assert!(none.out.is_empty() && none.err.contains("is such"), "{none:?}");
+    let refused = fleet.bench.run(&["app", "list", "-l", "tier in (back)"]).expect_code(2);
+    assert!(refused.err.contains("write KEY, !KEY, KEY=VALUE or KEY!=VALUE"), "{}", refused.err);
+    Fleet::end(serving);
+}

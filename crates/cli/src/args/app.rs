@@ -16,7 +16,7 @@ use super::delete::CascadeArg;
 use super::health::CustomizationArgs;
 use super::sets::SetsArgs;
 use super::sync::{KeepArgs, PlanFormat};
-use super::values;
+use super::values::{self, Labels};
 use super::way::WayArgs;
 
 /// Serves Applications.
@@ -151,8 +151,10 @@ pub struct AppArgs {
 /// What can be done with Applications.
 #[derive(Clone, Debug, Subcommand)]
 pub enum AppCommand {
-    /// List all applications
+    /// List applications
     List {
+        #[command(flatten)]
+        which: ListedArgs,
         /// How the result is printed
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
@@ -275,6 +277,20 @@ pub struct OneAppArgs {
     pub output: Format,
     #[command(flatten)]
     pub way: WayArgs,
+}
+
+/// Which applications are listed: all that nothing here excludes.
+#[derive(Clone, Debug, Args)]
+pub struct ListedArgs {
+    /// Only of this project; repeat it for more
+    #[arg(short, long = "project", value_name = "PROJECT")]
+    pub projects: Vec<String>,
+    /// Only with these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, separated by commas
+    #[arg(short = 'l', long = "selector", value_name = "LABELS", value_parser = values::labels)]
+    pub labels: Option<Labels>,
+    /// Only with a source of this repository, however its address is written
+    #[arg(short, long = "repo", value_name = "URL")]
+    pub repository: Option<String>,
 }
 
 /// What is synced.

@@ -25,7 +25,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 pub use api::{ApiArgs, Listen};
 pub use app::{
     AppApproveArgs, AppArgs, AppCommand, AppDeleteArgs, AppPlanArgs, AppRollbackArgs, AppSyncArgs,
-    AppWaitArgs, EndArgs, ExampleArgs, ExampleCommand, ImpersonateArg, OneAppArgs, ServeArgs,
+    AppWaitArgs, EndArgs, ExampleArgs, ExampleCommand, ImpersonateArg, ListedArgs, OneAppArgs, ServeArgs,
 };
 pub use appset::{
     AppsetArgs, AppsetCommand, FoundArgs, GenerateArgs, OneSetArgs, SetDeleteArgs, SetPlanArgs, SetWishArgs,

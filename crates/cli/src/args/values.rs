@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
 use tidegate_lifecycle::operation::gate_problem;
 use tidegate_model::{ResourceSelector, Timestamp, parse_duration};
+use tidegate_service::applications::listing::LabelTerm;
 
 /// The longest name Kubernetes gives anything.
 const NAME_MAX: usize = 253;
@@ -50,6 +51,13 @@ pub fn moment(text: &str) -> Result<Moment, String> {
 
 pub fn selector(text: &str) -> Result<ResourceSelector, String> {
     text.parse::<ResourceSelector>().map_err(|error| error.to_string())
+}
+
+/// What is asked of labels.
+pub type Labels = Vec<LabelTerm>;
+
+pub fn labels(text: &str) -> Result<Labels, String> {
+    LabelTerm::parse(text).map_err(|error| error.to_string())
 }
 
 pub fn application(text: &str) -> Result<String, String> {

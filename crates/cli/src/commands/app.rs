@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use tidegate_application::approval::waiting;
 use tidegate_application::operation::give_reason;
+use tidegate_application::pushes::Push;
 use tidegate_application::refresh;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationResource, OperationState, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, Warning, format_duration};
 use tidegate_service::applications::asking::{self, SyncWish};
+use tidegate_service::applications::listing::Wanted;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::direct::is_taken_up;
@@ -24,12 +26,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::args::{
-    AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, Format, OneAppArgs, WayArgs,
+    AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, Format, ListedArgs, OneAppArgs, WayArgs,
 };
 use crate::commands::diff;
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::{Printer, application};
+use crate::output::{Printer, application, counted};
 use crate::signals::Signals;
 
 use self::desk::Desk;
@@ -44,7 +46,7 @@ const REFRESHED_WITHIN: Duration = Duration::from_secs(300);
 
 pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliError> {
     match command {
-        AppCommand::List { output, way } => list(output, &way, printer).await,
+        AppCommand::List { which, output, way } => list(&which, output, &way, printer).await,
         AppCommand::Get(one) => get(&one, printer).await,
         AppCommand::History(one) => history(&one, printer).await,
         AppCommand::Sync(args) => sync(&args, printer).await,
@@ -75,16 +77,39 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
     }
 }
 
-async fn list(output: Format, way: &WayArgs, printer: &Printer) -> Result<Ended, CliError> {
+async fn list(
+    which: &ListedArgs,
+    output: Format,
+    way: &WayArgs,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
     let way = Way::of(way, printer).await?;
-    let found = way.all(printer).await?;
+    let mut found = way.all(printer).await?;
     found.problems.iter().for_each(|problem| printer.warn(problem));
+    let all = found.applications.len();
+    found.applications.retain(|one| is_listed(which, one));
     match output {
-        Format::Text if found.applications.is_empty() => printer.note(&way.nowhere()),
+        Format::Text if all == 0 => printer.note(&way.nowhere()),
+        Format::Text if found.applications.is_empty() => {
+            printer.note(&format!(
+                "none of {} is such",
+                counted(u32::try_from(all).unwrap_or(u32::MAX), "application", "applications")
+            ));
+        }
         Format::Text => printer.out(&application::list(&found.applications, printer.width()))?,
         format => printer.value(&application::document(&found.applications), format)?,
     }
     Ok(Ended::Done)
+}
+
+fn is_listed(which: &ListedArgs, application: &Application) -> bool {
+    let (projects, labels) = (which.projects.clone(), which.labels.clone().unwrap_or_default());
+    let wanted = Wanted { projects, labels, ..Wanted::default() };
+    let push = which.repository.as_deref().map(|url| (url, Push::to([url])));
+    let is_of = |(url, push): &(&str, Push)| {
+        application.sources().iter().any(|source| source.repo_url == *url || push.is_to(source))
+    };
+    wanted.wants(application) && push.as_ref().is_none_or(is_of)
 }
 
 async fn get(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {

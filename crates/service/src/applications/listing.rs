@@ -80,6 +80,11 @@ impl LabelTerm {
 }
 
 impl Wanted {
+    /// Whether this is one of them.
+    pub fn wants(&self, application: &Application) -> bool {
+        self.is(&AppKey::of(application), application)
+    }
+
     fn is(&self, key: &AppKey, application: &Application) -> bool {
         fn any<T: PartialEq>(wanted: &[T], is: impl FnOnce() -> Option<T>) -> bool {
             wanted.is_empty() || is().is_some_and(|is| wanted.contains(&is))
