@@ -61,6 +61,13 @@ fn an_application_waits_for_those_it_depends_on_and_goes_before_them() {
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     let needed = fleet.until("backend", |app| message(app).contains("frontend, which depends on it"));
     assert!(needed["metadata"]["deletionTimestamp"].is_string());
+    // It is needed by whoever serves next as well, from its first moment.
+    serving.signal("KILL");
+    serving.finish();
+    let serving = fleet.serve();
+    fleet.wait(&["frontend"]);
+    fleet.until("backend", |app| message(app).contains("frontend, which depends on it"));
+    assert_eq!(numbers(&fleet, "delete", "backend"), Vec::<u64>::new());
     fs::remove_file(fleet.path("frontend.yaml")).unwrap();
     assert!(is_gone(&fleet, "frontend") && is_gone(&fleet, "backend"));
     let gone = |name: &str| numbers(&fleet, "delete", name);

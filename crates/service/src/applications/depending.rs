@@ -13,6 +13,8 @@ pub(crate) struct Depending(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
+    /// All applications there are have been asked on whom they depend.
+    is_whole: bool,
     on: BTreeMap<AppKey, BTreeSet<AppKey>>,
     of: BTreeMap<AppKey, BTreeSet<AppKey>>,
 }
@@ -42,9 +44,15 @@ impl Depending {
         news
     }
 
-    /// Those that depend on an application.
-    pub fn on(&self, key: &AppKey) -> BTreeSet<AppKey> {
-        self.known().on.get(key).cloned().unwrap_or_default()
+    /// All applications there are have said on whom they depend.
+    pub fn set_whole(&self) {
+        self.known().is_whole = true;
+    }
+
+    /// Those that depend on an application; nothing before all have said on whom they depend.
+    pub fn on(&self, key: &AppKey) -> Option<BTreeSet<AppKey>> {
+        let known = self.known();
+        known.is_whole.then(|| known.on.get(key).cloned().unwrap_or_default())
     }
 
     /// Those that depend on an application, and those it depends on.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use tidegate_application::conditions;
 use tidegate_application::refresh::Level;
+use tidegate_application::{conditions, dependencies};
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_lifecycle::rollout::ChildNews;
@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 
 use super::actor::{AppArguments, ApplicationActor, end_in_engine};
 use super::board::Deployments;
+use super::depending;
 use super::messages::{Answer, AppMessage, SupervisorMessage};
 use super::projects;
 use super::projects::releasing::AGAIN_AFTER;
@@ -241,6 +242,7 @@ impl SupervisorState {
             StoreEvent::Problems(problems) => self.shared.board.set_problems(problems),
             StoreEvent::Settled => {
                 let Some(settled) = self.settled.take() else { return };
+                self.note_dependencies();
                 // Not before: whoever asks for thousands would wait until the first of them have been worked on.
                 for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
                     drop(actor.send_message(AppMessage::Begin));
@@ -249,6 +251,15 @@ impl SupervisorState {
                 self.release_projects(myself);
             }
         }
+    }
+
+    /// Who depends on whom is known before any of them begins: one that is being deleted waits for those that depend on it.
+    fn note_dependencies(&self) {
+        for (key, application) in self.shared.board.all() {
+            let wanted = dependencies::of(&application).iter().map(depending::key).collect();
+            self.shared.depending.set(&key, wanted);
+        }
+        self.shared.depending.set_whole();
     }
 
     async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, stored: Box<Stored>, failures: u32) {

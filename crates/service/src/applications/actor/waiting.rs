@@ -111,7 +111,10 @@ impl AppState {
 
     /// The first that depends on it and is still there.
     fn still_needed(&self) -> Option<String> {
-        let mut depend = self.shared.depending.on(&self.key).into_iter();
+        let Some(depend) = self.shared.depending.on(&self.key) else {
+            return Some("it to be known which Applications depend on it".to_owned());
+        };
+        let mut depend = depend.into_iter();
         let own = name(&self.key);
         depend.find_map(|other| {
             // Nobody keeps what belongs to others from going.
