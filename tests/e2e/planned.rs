@@ -75,6 +75,10 @@ fn a_kept_plan_is_carried_out_exactly_whatever_the_manifests_say_by_then() {
         (bench.writes().len(), bench.json(&["ops", "list", "-o", "json"]).as_array().unwrap().len()),
         (writes, 1)
     );
+    // A deletion is an operation of its own, which has no such plan.
+    bench.run(&["delete", "--app", "one", "--sim", "--yes"]).expect_code(0);
+    let left = bench.json(&["sim", "objects", "-o", "json"]).to_string();
+    assert!(!left.contains("\"server\"") && !left.contains("\"config\""), "{left}");
 }
 
 #[test]

@@ -87,6 +87,8 @@ fn read(log: &Log, operation: OperationId) -> Result<Option<LastSync>, ServiceEr
     let Some(header) = driver.state().header() else { return Ok(None) };
     let bytes = log.blob(header.targets)?;
     let damaged = |error: serde_json::Error| EngineError::Manifests { reason: error.to_string() };
-    let targets = serde_json::from_slice(&bytes).map_err(damaged)?;
+    let mut targets: Targets = serde_json::from_slice(&bytes).map_err(damaged)?;
+    // A plan is carried out once, by the operation that has taken it.
+    targets.pinned = None;
     Ok(Some(LastSync { operation, request: header.request.clone(), targets, is_deletion: false }))
 }
