@@ -134,6 +134,23 @@ fn a_project_that_forbids_more_stops_an_operation_under_way() {
     }
 }
 
+/// What is deleted is what the cluster has: a repository that is permitted no more has no part in that.
+#[test]
+fn an_application_goes_whose_repository_is_permitted_no_more() {
+    let fleet = of_shop("frontend");
+    project(&fleet, "");
+    let serving = fleet.serve();
+    fleet.bench.run(&["app", "wait", "backend", "--timeout", "10m"]).expect_code(0);
+    fleet.until("frontend", |app| app["status"]["sync"]["status"] == "OutOfSync");
+    fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
+    fs::write(fleet.path("project.yaml"), OPEN.replace("['./repo']", "[]")).unwrap();
+    refused(&fleet, "InvalidSpecError", "application repo ./repo is not permitted in project 'shop'");
+    fleet.bench.run(&["app", "delete", "frontend", "--yes"]).expect_code(0);
+    let objects = fleet.bench.json(&["sim", "objects", "-o", "json"]).to_string();
+    assert!(!objects.contains("\"frontend\""), "{objects}");
+    Fleet::end(serving);
+}
+
 #[test]
 fn sync_windows_keep_an_application_back() {
     let fleet = Fleet::new();

@@ -9,6 +9,7 @@ use tidegate_executor::effects::{self, NO_OPERATION};
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_model::argo::Application;
 use tidegate_model::{Cascade, OperationId, Plan, SyncRequest};
+use tidegate_planner::hooks_among;
 
 use super::admission::signed;
 use super::places::Place;
@@ -38,7 +39,12 @@ pub(crate) async fn work(
     let known = revisions(&sync.revision, &sync.revisions);
     let (_, mut targets) = manifests(shared, application, &place, known).await?;
     // What it deletes is asked about as any other write is; sync windows are none of its business.
-    targets.mandate = Some(shared.projects.unchecked(application, &place)?);
+    let mut mandate = shared.projects.unchecked(application, &place)?;
+    if hooks_among(&targets.targets) == 0 {
+        // Nothing of a repository is written then: that a project permits it no more keeps nothing from going.
+        mandate.repositories.clear();
+    }
+    targets.mandate = Some(mandate);
     targets.owned = deletion::owned(application);
     targets.gates.retain(|gate| !gate.starts_with(WINDOW));
     let Place { destination, namespace, .. } = place;
