@@ -32,6 +32,9 @@ impl Manifests {
         let beside = if look { self.fetched.of(&AppKey::of(application)) } else { Vec::new() };
         let this = Arc::clone(self);
         self.for_each((sources, name_of(application)), revisions, move |sources| {
+            if look {
+                this.read_credentials();
+            }
             let mut looked = BTreeSet::new();
             let mut resolved = Resolved { revisions: Vec::new(), moved: Vec::new() };
             for one in sources {
@@ -54,6 +57,9 @@ impl Manifests {
     ) -> (Vec<Result<Vec<String>, String>>, Vec<Address>) {
         let (this, count) = (Arc::clone(self), all.len());
         let resolve = move || {
+            if look {
+                this.read_credentials();
+            }
             let (mut looked, mut known, mut moved) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
             let mut resolve = |one: &Part| {
                 let source = &one.source;
@@ -101,9 +107,6 @@ impl Manifests {
         let repository = self.repositories.origin(source, part.home(&self.base))?;
         // Sources of one repository are of one look.
         let look = look && !repository.is_fixed(revision) && looked.insert(repository.address().clone());
-        if look {
-            self.read_credentials();
-        }
         let moved = look && repository.look()?;
         Ok((repository.resolve(source, revision)?, moved.then(|| repository.address().clone())))
     }
