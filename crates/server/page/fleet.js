@@ -5,7 +5,7 @@ import { fill, h, link, paths, refill, soon } from "./draw.js";
 import { HEALTH, OPERATION, SYNC, asked, filterBar, problemsOf } from "./lists.js";
 import { follow } from "./news.js";
 import { LongList } from "./scroll.js";
-import { rolloutBar } from "./sets.js";
+import { rolloutBar, whereItIs } from "./sets.js";
 import { badge, between, short } from "./words.js";
 
 const SORTS = [["name", "name"], ["project", "project"], ["sync", "sync"], ["health", "health"], ["operation", "last operation"]];
@@ -105,5 +105,5 @@ export function showFleet(view) {
 function card(set) {
   return h("li.card", { "data-key": `${set.namespace}/${set.name}` },
     h("div", null, link(paths.set(set.namespace, set.name), set.name), " ", badge(set.health, "health")),
-    rolloutBar(set), h("p.line", null, set.error ?? (set.deleting ? "being deleted" : set.rollout?.message ?? "")));
+    rolloutBar(set), h("p.line", null, whereItIs(set)));
 }

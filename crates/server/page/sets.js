@@ -24,11 +24,14 @@ export function rolloutBar(set) {
     states.map((state) => h(`span.${tone(state)}`, { look: { "flex-grow": String(members[state]) } })));
 }
 
+// What is wrong with it; or where it is, and what it waits for.
+export const whereItIs = (set) => set.error ?? [set.deleting ? "being deleted" : set.rollout?.message, set.awaits].filter(Boolean).join("; ");
+
 function cells(set) {
   return [
     [link(paths.set(set.namespace, set.name), set.name), h("small", null, ` ${set.namespace}`)],
     badge(set.health, "health"), count(set.applications, "Application"), rolloutBar(set),
-    set.error ?? (set.deleting ? "being deleted" : set.rollout?.message ?? ""),
+    whereItIs(set),
   ];
 }
 

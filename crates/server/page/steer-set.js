@@ -10,6 +10,9 @@ import { count, isAtOnce, listed } from "./words.js";
 export function setActions(told, set, path) {
   const [rollout, teardown] = [told.rollout, told.teardown];
   const isDeleting = Boolean(teardown && !teardown.finishedAt);
+  // A deletion that has ended before its set is gone waits for a person.
+  const isLeft = Boolean(set?.metadata.deletionTimestamp) && !isDeleting && Boolean(teardown?.end) && teardown.end !== "Completed";
+  const isThere = !isDeleting && !set?.metadata.deletionTimestamp;
   // What goes all at once waits for nobody.
   const mayBeHeld = isDeleting && !isAtOnce(teardown);
   const isRolling = Boolean(rollout && !rollout.finishedAt && !isDeleting);
@@ -57,7 +60,13 @@ export function setActions(told, set, path) {
       action: "Skip",
       run: ({ reason }) => act(`${path}/skip`, { step: rollout.step, reason }),
     }), true),
-    !isRolling && !isDeleting && rollout?.end && (rollout.end !== "Completed" || left.length > 0) && ask("Begin again…", () => ({
+    isLeft && ask("Begin the deletion again…", () => ({
+      what: [`The deletion of ${told.set} that has ended begins again: what it has left goes in its order, and then the ApplicationSet.`, ...endedWith(teardown, true)],
+      fields: [WHY],
+      action: "Begin again",
+      run: ({ reason }) => act(`${path}/retry`, { reason }),
+    }), true),
+    !isRolling && isThere && rollout?.end && (rollout.end !== "Completed" || left.length > 0) && ask("Begin again…", () => ({
       what: [
         "The rollout that has ended begins again, by the steps and for the targets of now.",
         left.length > 0 ? `It has not brought ${left.length === 1 ? "this Application" : "these Applications"} to ${left.length === 1 ? "its target" : "their targets"}: ${applicationNames(left)}.` : "",
@@ -72,12 +81,16 @@ export function setActions(told, set, path) {
       run: () => act(`${path}/refresh`),
     })),
     (isRolling || mayBeHeld) && ask("Terminate…", () => ({
-      what: [`What is at work is stopped, and the ${what} ends. Applications stay as they are then.`, ...endedWith(isDeleting ? teardown : rollout, isDeleting)],
+      what: [
+        isDeleting ? "Nothing more is deleted, and the deletion ends. Applications that are being deleted already go on with that; the others stay."
+          : "What is at work is stopped, and the rollout ends. Applications stay as they are then.",
+        ...endedWith(isDeleting ? teardown : rollout, isDeleting),
+      ],
       fields: [WHY],
       action: "Terminate",
       run: ({ reason }) => act(`${path}/terminate`, { reason }),
     }), true),
-    !isDeleting && ask("Delete…", () => ({
+    isThere && ask("Delete…", () => ({
       what: [`${told.set} is deleted, and its Applications in this order, each with its objects, unless they are to stay:`],
       preview: (said) => deletion(path, said),
       fields: [{ name: "orphan", label: "Keep its Applications", kind: "check" }, WHY],
@@ -142,6 +155,13 @@ function withoutIt({ application, status, outcome }) {
   return `${what}, which stays as it is.`;
 }
 
+// What becomes of an Application that a deletion goes on without.
+function notAwaited({ application, status }) {
+  const what = `The deletion goes on without ${application}`;
+  return status === "Deleting" ? `${what}, which is being deleted already: that goes on, and nobody waits for it.`
+    : `${what}, which is not deleted: it stays with its objects, and its ApplicationSet goes without it.`;
+}
+
 // Of one Application of a rollout or deletion.
 export function memberActions(told, member, path) {
   const isDeleting = Boolean(told.teardown && !told.teardown.finishedAt);
@@ -154,7 +174,7 @@ export function memberActions(told, member, path) {
   const name = member.application;
   const skip = !isDone && ask("Skip…", () => ({
     title: `Skip ${name}`,
-    what: [isDeleting ? `The deletion goes on without waiting for ${name}.` : withoutIt(member)],
+    what: [isDeleting ? notAwaited(member) : withoutIt(member)],
     fields: [{ ...WHY, required: true }],
     action: "Skip",
     run: ({ reason }) => act(`${path}/skip`, { application: name, reason }),

@@ -25,7 +25,7 @@ export function applicationActions(app, path, resources) {
   const isRunning = ["Running", "Terminating"].includes(app.operation?.phase);
   return buttons(
     !app.deleting && ask("Sync…", () => ({
-      what: [`The manifests of ${name} are applied to ${app.destination.cluster}, wave by wave, with their hooks.`],
+      what: [`The manifests of ${name} are applied to ${app.destination.cluster}, wave by wave, with their hooks. Where an approval is asked for, that is planned first, and waits until somebody approves the plan.`],
       preview: planning(path, isRunning),
       fields: [
         { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" },

@@ -258,6 +258,9 @@ fn condition<'s>(set: &'s ApplicationSet, kind: &str) -> Option<&'s ApplicationS
 
 /// What its progressive sync does, in the words of its condition.
 fn rollout(set: &ApplicationSet) -> String {
+    if set.metadata.deletion_timestamp.is_some() {
+        return "being deleted".to_owned();
+    }
     condition(set, "RolloutProgressing").map(|one| one.message.clone()).unwrap_or_default()
 }
 

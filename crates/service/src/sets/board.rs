@@ -24,12 +24,13 @@ pub(crate) struct SetBoard {
 struct Course {
     waiting: Option<Waiting>,
     skipped: u32,
+    awaits: Option<String>,
     looks: Durations,
 }
 
 impl Default for Course {
     fn default() -> Self {
-        Self { waiting: None, skipped: 0, looks: Durations::new(BOUNDS) }
+        Self { waiting: None, skipped: 0, awaits: None, looks: Durations::new(BOUNDS) }
     }
 }
 
@@ -61,13 +62,25 @@ impl SetBoard {
         self.open().entry(key.clone()).or_default().looks.observe(took);
     }
 
-    /// What the current step of its progressive sync waits for now, and how many of its Applications somebody has gone on
-    /// without. Says whether there were as many before.
-    pub fn rolls(&self, key: &AppKey, waiting: Option<Waiting>, skipped: u32) -> bool {
+    /// What the current step of its progressive sync waits for now; how many of its Applications somebody has gone on without; and
+    /// what it awaits, in words. Says whether these two were the same before.
+    pub fn rolls(
+        &self,
+        key: &AppKey,
+        waiting: Option<Waiting>,
+        skipped: u32,
+        awaits: Option<String>,
+    ) -> bool {
         let mut courses = self.open();
         let course = courses.entry(key.clone()).or_default();
-        course.waiting = waiting;
-        std::mem::replace(&mut course.skipped, skipped) == skipped
+        let is_same = (course.skipped, &course.awaits) == (skipped, &awaits);
+        (course.waiting, course.skipped, course.awaits) = (waiting, skipped, awaits);
+        is_same
+    }
+
+    /// What its progressive sync, or its deletion, awaits, in words.
+    pub fn awaits(&self, key: &AppKey) -> Option<String> {
+        self.open().get(key)?.awaits.clone()
     }
 
     /// What the current step of its progressive sync waits for.

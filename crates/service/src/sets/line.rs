@@ -31,6 +31,8 @@ pub struct SetLine {
     pub rollout: Option<RolloutLine>,
     /// Somebody has asked for its deletion.
     pub deleting: bool,
+    /// Who holds its progressive sync or its deletion, or what that has awaited for longest, in words; absent while nothing is.
+    pub awaits: Option<String>,
 }
 
 /// A progressive sync in one line.
@@ -50,8 +52,8 @@ pub struct RolloutLine {
 }
 
 impl SetLine {
-    /// The line of a set, with so many of its Applications that somebody has gone on without.
-    pub(super) fn new(set: &ApplicationSet, skipped: u32) -> Self {
+    /// The line of a set, with so many of its Applications that somebody has gone on without, and what it awaits.
+    pub(super) fn new(set: &ApplicationSet, skipped: u32, awaits: Option<String>) -> Self {
         let status = &set.status;
         let condition = |kind: &str| status.conditions.iter().find(|one| one.kind == kind);
         let is_true = |one: &&ApplicationSetCondition| one.status == "True";
@@ -69,6 +71,7 @@ impl SetLine {
             applications: u64::try_from(status.resources_count).unwrap_or_default().max(listed),
             rollout: condition("RolloutProgressing").map(|one| rollout(set, one, skipped)),
             deleting: set.metadata.deletion_timestamp.is_some(),
+            awaits,
         }
     }
 }

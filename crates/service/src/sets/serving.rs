@@ -67,7 +67,7 @@ impl SetServing {
     pub fn line(&self, set: &ApplicationSet) -> SetLine {
         let namespace = set.metadata.home().to_owned();
         let key = AppKey { namespace, name: set.metadata.name.clone() };
-        SetLine::new(set, self.board.skipped(&key))
+        SetLine::new(set, self.board.skipped(&key), self.board.awaits(&key))
     }
 
     /// All of them, by name.

@@ -214,7 +214,12 @@ fn kept_by(live: &Application) -> String {
         [one] => format!("its finalizer {one}"),
         all => format!("its finalizers {}", all.join(", ")),
     };
+    let failed = |words: String| match words.strip_prefix("deleting it has failed: ") {
+        Some(why) => format!("its deletion, which has failed: {why}"),
+        None => words,
+    };
     said(&ConditionType::DeletionError)
+        .map(failed)
         .or_else(at_work)
         .or_else(|| said(&ConditionType::Other(HELD.to_owned())))
         .unwrap_or_else(finalizers)

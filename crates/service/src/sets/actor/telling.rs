@@ -9,7 +9,8 @@ use tidegate_applicationset::deletion;
 use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::rollout;
 use tidegate_applicationset::status::{Failure, Reason, Rollout, Seen, status};
-use tidegate_lifecycle::rollout::{skipped, waiting};
+use tidegate_lifecycle::rollout::{self as rollout_of, skipped, waiting};
+use tidegate_lifecycle::teardown;
 
 use super::{AGAIN_AFTER, SetState, TELL_EVERY, WRITE_EACH, WRITE_EVERY, WRITE_EVERY_MAX};
 use crate::sets::messages::SetMessage;
@@ -30,7 +31,7 @@ impl SetState {
             self.set.status = status;
         }
         let waiting = self.own_rollout().and_then(waiting);
-        let is_same = self.shared.board.rolls(&self.key, waiting, self.skipped());
+        let is_same = self.shared.board.rolls(&self.key, waiting, self.skipped(), self.awaits());
         if is_same && self.kept.as_ref() == Some(&self.set) {
             return;
         }
@@ -49,6 +50,30 @@ impl SetState {
                 self.set_alarm(myself, now + AGAIN_AFTER);
             }
         }
+    }
+
+    /// Who holds its rollout or its deletion, or what that has awaited for longest, in words.
+    fn awaits(&self) -> Option<String> {
+        let now = self.now();
+        let at_work = &self.teardowns;
+        let teardown = at_work.last.as_ref().filter(|_| at_work.running.is_some());
+        let witnessed = at_work.witnessed.as_ref().filter(|one| one.running.is_some());
+        let explanation = match (teardown, witnessed) {
+            (Some(teardown), _) => teardown::explain(teardown, now),
+            (None, Some(witnessed)) => teardown::explain(&witnessed.state, now),
+            (None, None) => rollout_of::explain(self.own_rollout().filter(|one| !one.is_finished())?, now),
+        };
+        explanation.paused.or_else(|| {
+            let first = explanation.awaited.into_iter().next()?;
+            Some(match first.why.as_str() {
+                // How long still is true for a moment alone.
+                _ if first.what == "soak" => {
+                    "waits until the step before was watched for long enough".to_owned()
+                }
+                "" => format!("waits for {}", first.what),
+                why => format!("waits for {} ({why})", first.what),
+            })
+        })
     }
 
     /// How many of the Applications in its status somebody has gone on without.

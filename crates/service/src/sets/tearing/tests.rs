@@ -211,7 +211,7 @@ fn what_keeps_an_application_is_told() {
             with(
                 json!({"status": {"conditions": [{"type": "DeletionError", "message": "deleting it has failed: no"}]}}),
             ),
-            "deleting it has failed: no",
+            "its deletion, which has failed: no",
         ),
     ] {
         assert_eq!(kept_by(&app), expected);
