@@ -38,7 +38,10 @@ impl Shops {
     fn ask(&self, method: &str, target: &str) -> (u16, Value) {
         let ask = || {
             let mut stream = TcpStream::connect(self.url.strip_prefix("http://").unwrap()).unwrap();
-            write!(stream, "{method} {target} HTTP/1.0\r\nauthorization: Bearer {OPERATOR}\r\n\r\n").unwrap();
+            let head = "content-type: application/json\r\ncontent-length: 2";
+            let body =
+                if method == "GET" { "\r\n\r\n".to_owned() } else { format!("\r\n{head}\r\n\r\n{{}}") };
+            write!(stream, "{method} {target} HTTP/1.0\r\nauthorization: Bearer {OPERATOR}{body}").unwrap();
             let mut text = String::new();
             stream.read_to_string(&mut text).unwrap();
             let (head, body) = text.split_once("\r\n\r\n").unwrap();

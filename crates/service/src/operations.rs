@@ -143,7 +143,7 @@ pub fn candidates(log: &Log, text: &str) -> Result<Vec<Listed>, ServiceError> {
         meant.filter_map(|id| listed_one(log, id).transpose()).collect::<Result<_, _>>()?;
     if meant.len() > 1 {
         // The beginning of an id means an operation, where one has it.
-        meant.retain(|listed| !listed.unknown_kind.as_deref().is_some_and(|kind| of_a_set(kind).is_some()));
+        meant.retain(|listed| listed.unknown_kind.as_deref().is_none_or(|kind| of_a_set(kind).is_none()));
     }
     Ok(meant)
 }

@@ -342,12 +342,13 @@ impl Queries {
         operation: OperationId,
         found: Result<T, ServiceError>,
     ) -> Result<T, ServiceError> {
-        use LogError::{OtherKind, UnknownStream};
+        use LogError::{Compacted, OtherKind, UnknownStream};
         match found {
             Err(
-                error @ (ServiceError::Log(OtherKind { .. } | UnknownStream { .. })
+                error @ (ServiceError::Log(OtherKind { .. } | UnknownStream { .. } | Compacted { .. })
                 | ServiceError::Engine(
-                    EngineError::Unknown { .. } | EngineError::Log(OtherKind { .. } | UnknownStream { .. }),
+                    EngineError::Unknown { .. }
+                    | EngineError::Log(OtherKind { .. } | UnknownStream { .. } | Compacted { .. }),
                 )),
             ) => {
                 let known = self.blocking(move |log| operations::known(log, operation)).await?;

@@ -1,6 +1,6 @@
 //! Kept plans for people.
 
-use tidegate_service::lines::PlanLine;
+use tidegate_service::lines::{PlanLine, PlanState};
 
 use super::text::one_line;
 use super::{Style, Text, table};
@@ -51,6 +51,9 @@ pub fn what_next(name: &str, line: &PlanLine) -> Text {
     let short = line.short();
     let next = match (&line.operation, &line.needs) {
         (Some(operation), _) => format!("operation {operation} carries it out, or has"),
+        (None, _) if matches!(line.state, PlanState::Withdrawn) => {
+            format!("it is not carried out any more; make another: tidegate app plan {name}")
+        }
         (None, Some(who)) => format!("needs {who}: tidegate app approve {name} {short}"),
         (None, None) => format!("to carry it out: tidegate app sync {name} --plan {short}"),
     };

@@ -385,7 +385,7 @@ fn held(operation: &Operation, index: u32, since: Timestamp, now: Timestamp) -> 
     });
     let prunes = operation.unconfirmed_prunes(index).map(|task| Awaited {
         what: name(task),
-        why: "its pruning needs confirmation".to_owned(),
+        why: format!("its pruning needs confirmation: `tidegate ops confirm {}`", operation.header.operation),
         since,
     });
     closed.chain(prunes).collect()

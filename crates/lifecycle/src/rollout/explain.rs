@@ -91,9 +91,15 @@ fn held(rollout: &Rollout, step: u32, now: Timestamp) -> Explanation {
 
 fn rolling(rollout: &Rollout, step: u32, now: Timestamp) -> Explanation {
     let mut explanation = Explanation::blank(position(rollout, step), now);
-    let settled = count(rollout.members_of(step).filter(|(_, member)| rollout.is_settled(member)));
-    let all = count(rollout.members_of(step));
-    explanation.progress = format!("{settled} of {all} done");
+    let skipped = |member: &Member| matches!(member.progress, Progress::Skipped(_));
+    let settled = || rollout.members_of(step).filter(|(_, member)| rollout.is_settled(member));
+    let (done, all) =
+        (count(settled().filter(|(_, member)| !skipped(member))), count(rollout.members_of(step)));
+    let skipped = match count(settled().filter(|(_, member)| skipped(member))) {
+        0 => String::new(),
+        skipped => format!(", {skipped} skipped"),
+    };
+    explanation.progress = format!("{done} of {all} done{skipped}");
     explanation.awaited = awaited(rollout, Some(step), now);
     let too_late_at = rollout.step(step).and_then(StepState::too_late_at);
     explanation.deadline_in_seconds = too_late_at.map(|at| at.since(now).as_secs());

@@ -39,6 +39,13 @@ fn onward(teardown: &Teardown, now: Timestamp) -> Vec<Fact> {
     }
 }
 
+fn are(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 Application is {what}"),
+        _ => format!("{number} Applications are {what}"),
+    }
+}
+
 fn completed(teardown: &Teardown) -> String {
     let of = |is_it: fn(&Progress) -> bool| -> Vec<&str> {
         let members = teardown.members.iter().filter(|(_, member)| is_it(&member.progress));
@@ -48,8 +55,8 @@ fn completed(teardown: &Teardown) -> String {
     let left = of(|progress| matches!(progress, Progress::Left(_)));
     let released = of(|progress| *progress == Progress::Released).len();
     let is_orphaned = teardown.order == Order::Orphaned;
-    let gone = (gone > 0 || !is_orphaned).then(|| format!("{gone} Applications are gone"));
-    let released = (released > 0 || is_orphaned).then(|| format!("{released} Applications are let go"));
+    let gone = (gone > 0 || !is_orphaned).then(|| are(gone, "gone"));
+    let released = (released > 0 || is_orphaned).then(|| are(released, "let go"));
     let message = gone.into_iter().chain(released).collect::<Vec<_>>().join(", ");
     if left.is_empty() { message } else { format!("{message}; left to people: {}", enumerate(&left)) }
 }

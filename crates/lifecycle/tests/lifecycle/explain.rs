@@ -147,8 +147,11 @@ fn steps_of_a_wave() {
     after(
         world,
         20_000,
-        "wave 1 of 2 (Sync, wave 0): held, waiting 20 s for Deployment shop/old (its pruning needs confirmation); \
-         deadline in 40 s; next: wave 2, 1 object",
+        &format!(
+            "wave 1 of 2 (Sync, wave 0): held, waiting 20 s for Deployment shop/old (its pruning needs confirmation: \
+             `tidegate ops confirm {}`); deadline in 40 s; next: wave 2, 1 object",
+            id()
+        ),
     );
 
     let mut world = World::new(two(prune(0, "Deployment/old")), request());

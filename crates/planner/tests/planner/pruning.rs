@@ -237,7 +237,7 @@ fn waves_of_a_deletion_are_known_by_the_annotations_of_their_objects() {
         .iter()
         .map(|task| (task.key().name.clone(), numbers.shown(task.phase, task.wave).to_string()))
         .collect();
-    let expected = [("before", "-2"), ("last", "10"), ("second-too", "3"), ("second", "3"), ("first", "-2")];
+    let expected = [("before", "-2"), ("last", "10"), ("second", "3"), ("second-too", "3"), ("first", "-2")];
     assert_eq!(shown, expected.map(|(name, wave)| (name.to_owned(), wave.to_owned())));
     assert!(plan.waves.iter().all(|wave| of_a_sync.shown(wave.phase, wave.wave) == wave.wave));
 }

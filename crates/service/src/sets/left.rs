@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_applicationset::ownership::{owner_uid, set_of};
-use tidegate_applicationset::rollout::{BY, full_name};
+use tidegate_applicationset::rollout::full_name;
 use tidegate_executor::{EngineError, MachineError, Running};
 use tidegate_lifecycle::teardown::{
     Fact, Input, MemberSpec, Options, Order, OrderedDeletion, Request, Teardown,
@@ -134,7 +134,7 @@ async fn begin(
         return Ok(());
     }
     let id = engine.next_id().await?;
-    let request = request(full_name(&set), uid.to_owned(), BY.to_owned(), Order::Collected, members);
+    let request = request(full_name(&set), uid.to_owned(), String::new(), Order::Collected, members);
     run(shared, id.into(), key, Some(Input::Begin(Box::new(request)))).await?;
     Ok(())
 }

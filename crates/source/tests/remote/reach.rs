@@ -214,7 +214,7 @@ fn a_project_has_repositories_of_its_own() {
         // What is there of it is the project's alone.
         let others = bench.repositories.open(&url, of("default")).unwrap();
         assert!(others.resolve("main").is_err());
-        assert_eq!(bench.repositories.of_project("payments"), [url.clone()]);
+        assert_eq!(bench.repositories.of_project("payments"), std::slice::from_ref(&url));
         assert!(bench.repositories.of_project("default").is_empty());
     }
     // Others have the one for all, and without one they are nobody.

@@ -197,7 +197,7 @@ fn what_others_do_all_at_once_is_recorded() {
     };
     let whole = run(None);
     assert_eq!(end(&whole), Some(End::Completed));
-    assert_eq!(message(&whole), "6 Applications are gone, 1 Applications are let go");
+    assert_eq!(message(&whole), "6 Applications are gone, 1 Application is let go");
     let told: Vec<String> = milestones(whole.state()).iter().map(|one| one.reason.to_string()).collect();
     assert_eq!(told, ["DeletionStarted", "DeletionCompleted"]);
     let become_of = |world: &World| {

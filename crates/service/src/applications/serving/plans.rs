@@ -145,6 +145,9 @@ impl Serving {
                 "plan {short} was carried out by operation {operation}, and needs no approval any more"
             )));
         }
+        if let Some(withdrawn) = withdrawn(line, &key) {
+            return Err(ServiceError::refused(withdrawn));
+        }
         let waiting = waiting_plan(application).map(str::to_owned);
         if line.is_by_itself && waiting.as_deref() != Some(line.hash.to_string().as_str()) {
             let newest = match waiting {
@@ -180,6 +183,9 @@ impl Serving {
             return Err(ServiceError::refused(format!(
                 "plan {short} was carried out by operation {operation}, and a plan is carried out once; make a new plan with `tidegate app plan {key}`"
             )));
+        }
+        if let Some(withdrawn) = withdrawn(&line, &key) {
+            return Err(ServiceError::refused(withdrawn));
         }
         let mut asked = asked_by(&application, &plan, by);
         if let Some(who) = policy.missing(Askers::of(&line.by, &asked), &line.approvals) {
@@ -267,6 +273,18 @@ impl Serving {
         let needs = is_open.then(missing).flatten();
         PlanLine::new(line, state, (needs, reason))
     }
+}
+
+/// What is said of a plan whose operation was taken back; nothing of any other.
+fn withdrawn(line: &KeptLine, key: &AppKey) -> Option<String> {
+    if !(line.is_by_itself && line.is_withdrawn && line.operation.is_none()) {
+        return None;
+    }
+    let by = line.withdrawn_by.as_ref().map(|by| format!(" by {}", by.who())).unwrap_or_default();
+    Some(format!(
+        "plan {} was withdrawn{by}: the sync that it was made for is ended; sync application {key} again, or make a plan with `tidegate app plan {key}`",
+        line.hash.short()
+    ))
 }
 
 /// An application as people name it without doubt.

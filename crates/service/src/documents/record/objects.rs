@@ -91,10 +91,8 @@ impl Story {
             return line.mark(at, words.to_owned(), Tone::Busy);
         }
         line.end(at);
-        if let Some(last) = line.spans.last_mut() {
-            if last.why.is_empty() {
-                words.clone_into(&mut last.why);
-            }
+        if let Some(last) = line.spans.last_mut().filter(|last| last.why.is_empty()) {
+            words.clone_into(&mut last.why);
         }
         line.outcome = Some(what.done().to_owned());
         line.mark(at, words.to_owned(), Tone::Warn);

@@ -79,8 +79,10 @@ impl Told {
     /// That it has begun, of so many; who has asked for it, and why, is one text in the log.
     pub fn begun(by: &str, what: &str) -> Self {
         let asker = Wisher::read(by);
-        let mut told = Self::new(BEGUN, format!("begun by {}: {what}", asker.who()));
-        (told.fact.by, told.fact.reason) = (Some(asker.by.to_owned()), asker.why());
+        let by = Some(asker.by.to_owned()).filter(|by| !by.is_empty());
+        let who = by.as_ref().map(|_| format!(" by {}", asker.who())).unwrap_or_default();
+        let mut told = Self::new(BEGUN, format!("begun{who}: {what}"));
+        (told.fact.by, told.fact.reason) = (by, asker.why());
         told
     }
 

@@ -128,6 +128,8 @@ impl SetState {
         let by = match (&self.asked, &asker) {
             (Some(asked), _) => asked.recorded(),
             (None, Some(asker)) => asker.recorded(),
+            // Whoever has deleted the set in the store has left no name.
+            (None, None) if self.is_deleting() => String::new(),
             (None, None) => BY.to_owned(),
         };
         let request = Request {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_application::deletion::Asker;
 use tidegate_applicationset::deletion::{departing, witnessed};
-use tidegate_applicationset::rollout::{BY, full_name};
+use tidegate_applicationset::rollout::full_name;
 use tidegate_applicationset::status::Reason;
 use tidegate_executor::{EngineError, Running};
 use tidegate_lifecycle::teardown::{Fact, Input, Member, MemberSpec, Order, OrderedDeletion, State};
@@ -151,7 +151,8 @@ impl SetState {
     }
 
     async fn begin_witnessing(&self, order: Order, members: Vec<MemberSpec>) -> Result<Witnessed, Unbegun> {
-        let by = Asker::of(&self.set.metadata).map_or_else(|| BY.to_owned(), |asker| asker.recorded());
+        // Whoever has taken the set away in the store has left no name.
+        let by = Asker::of(&self.set.metadata).map(|asker| asker.recorded()).unwrap_or_default();
         let request = request(full_name(&self.set), self.set.metadata.uid.clone(), by, order, members);
         let id = self.shared.applications.engine.next_id().await.map_err(Unbegun::Engine)?;
         let running = self.run_teardown(id.into(), Some(Input::Begin(Box::new(request)))).await?;

@@ -322,7 +322,7 @@ async fn what_was_rejected_is_not_synced_by_itself_until_there_is_something_else
     assert!(now.operation.is_none() && waiting_plan(&now).is_none(), "{:?}", now.operation);
     // Another commit has not been rejected.
     served.commit("web", &manifests("web", "2", "20ms"));
-    served.compare("web", Level::Latest).await;
+    served.compare("web", Level::Forced).await;
     assert_ne!(waits(&served, "").await, hash);
     assert_untouched(&served);
     served.end().await;
