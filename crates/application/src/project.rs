@@ -248,7 +248,8 @@ impl Rules<'_> {
         }
         let (servers, names): (Vec<&str>, [&str; 1]) =
             (target.servers.iter().map(|server| server.trim_end_matches('/')).collect(), [&target.name]);
-        let mut is_permitted = false;
+        // A cluster that is declared for the project is as good as one of its destinations, as with Argo CD.
+        let mut is_permitted = !target.project.is_empty() && target.project == self.name;
         for entry in &self.spec.destinations {
             let is_by_name = entry.server.is_empty();
             let denies = |pattern: &str, texts: &[&str]| denied_by(pattern, texts).map_err(&wrong);

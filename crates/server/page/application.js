@@ -213,7 +213,7 @@ function headOf({ resource, line, window, resources }, path, problems) {
       h("span.states", null, badge(line.sync, "sync"), " ", badge(line.health, "health"), " ", operation ? badge(operation.phase, "operation") : null)),
     problems.line ? h("p.problem", null, problems.line) : null,
     h("div.lead", null, operation ? [folded(operation.message), " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
-    operation?.finishedAt && !operation.id ? h("p.quiet", null, `It was refused before it began, so it is not among the operations. Asked for by ${operation.by || "nobody"}, `, time(operation.finishedAt)) : null,
+    operation?.finishedAt && !operation.id ? h("p.quiet", null, `It never began, so it is not among the operations. Asked for by ${operation.by || "nobody"}, `, time(operation.finishedAt)) : null,
     line.awaits ? h("p.lead", null, `It ${line.awaits}. `, link(paths.set(line.namespace, line.set), "See the ApplicationSet")) : null,
     operation?.reason ? h("div.quiet", null, `Asked for by ${operation.by}: `, folded(operation.reason)) : null,
     applicationActions(line, path, resources) ?? h("div"),

@@ -110,6 +110,19 @@ fn what_an_application_may_ask_for() {
     for (spec, expected) in rows {
         says(check(&open_but(spec.clone()), &mandate(), "argocd"), &expected, &spec.to_string());
     }
+    // A cluster that is declared for it is permitted besides, but for what is denied, and that of another project is not.
+    for (of, destinations, expected) in [
+        ("shop", json!([]), ""),
+        ("shop", json!([{"server": "*", "namespace": "other"}]), ""),
+        ("shop", json!([{"server": "!https://10.0.0.1*", "namespace": "*"}]), "destinations denies server"),
+        ("another", json!([]), "none of its destinations matches"),
+        ("", json!([]), "none of its destinations matches"),
+    ] {
+        let target = DeployTarget { project: of.to_owned(), ..target() };
+        let there = Mandate { target, ..mandate() };
+        let spec = json!({"destinations": destinations});
+        says(check(&open_but(spec.clone()), &there, "argocd"), expected, &format!("{of} {spec}"));
+    }
     // All of several repositories.
     let two = Mandate {
         repositories: vec!["https://git.example/shop/web".to_owned(), "https://evil.example/a".to_owned()],

@@ -401,10 +401,14 @@ fn applied(operation: &Operation, index: u32) -> String {
 /// Definitions whose kinds the next group may need, hooks whose place is not clear any more, resources that are to be
 /// created again, and failing calls.
 fn applying(operation: &Operation, index: u32) -> Vec<Awaited> {
-    let definitions =
-        operation.apply_group(index).filter(|(_, task, state)| awaits_establishment(task, state)).map(
-            |(_, task, state)| Awaited { what: name(task), why: why(state), since: since(operation, state) },
-        );
+    let definitions = operation
+        .apply_group(index)
+        .filter(|(_, task, state)| awaits_establishment(task, state))
+        .map(|(_, task, state)| Awaited {
+            what: name(task),
+            why: why(operation, state),
+            since: since(operation, state),
+        });
     let holds_up = |(task, _): &(&Task, Awaited)| !task.action.is_prune();
     let in_the_way = leaving(operation, index).filter(holds_up).map(|(_, awaited)| awaited);
     let failing = failing_calls(operation.wave_tasks(index), operation.since);
@@ -426,7 +430,11 @@ fn healthy(operation: &Operation, index: u32) -> String {
 fn unhealthy(operation: &Operation, index: u32) -> Vec<Awaited> {
     operation
         .awaited(index)
-        .map(|(_, task, state)| Awaited { what: name(task), why: why(state), since: since(operation, state) })
+        .map(|(_, task, state)| Awaited {
+            what: name(task),
+            why: why(operation, state),
+            since: since(operation, state),
+        })
         .collect()
 }
 
@@ -441,13 +449,16 @@ fn failed_calls(calls: &Calls) -> String {
     }
 }
 
-fn why(state: &TaskState) -> String {
+fn why(operation: &Operation, state: &TaskState) -> String {
     if let Some(calls) = state.calls.as_deref().filter(|calls| calls.failed > 0) {
         return failed_calls(calls);
     }
     let what = match (&state.progress, &state.health) {
         (Progress::Deleting { .. }, _) => return messages::leaving(state.reason()),
         (Progress::Stopping { reason }, _) => format!("being stopped: {reason}"),
+        (Progress::Done, _) if operation.header.paused.is_some() => {
+            "it has ended; its finalizer is taken off when the operation goes on".to_owned()
+        }
         (Progress::Done, _) => "its finalizer is being removed".to_owned(),
         (_, Some(seen)) if seen.health.message.is_empty() => format!("{:?}", seen.health.status),
         (_, Some(seen)) => seen.health.message.clone(),
@@ -501,7 +512,7 @@ fn cleaning(operation: &Operation, phase: OperationPhase) -> Vec<Awaited> {
         .filter(|(_, task, state)| operation.deletes_at_end(task, state, phase))
         .map(|(_, task, state)| {
             let failing = state.calls.as_deref().is_some_and(|calls| calls.failed > 0);
-            let calls = failing.then(|| why(state));
+            let calls = failing.then(|| why(operation, state));
             let why = calls.unwrap_or_else(|| "its delete policy".to_owned());
             Awaited { what: format!("the deletion of {}", name(task)), why, since: operation.since }
         })
@@ -518,7 +529,11 @@ fn stopping(operation: &Operation) -> Vec<Awaited> {
     operation
         .all_tasks()
         .filter(|(_, _, state)| state.is_closing())
-        .map(|(_, task, state)| Awaited { what: name(task), why: why(state), since: operation.since })
+        .map(|(_, task, state)| Awaited {
+            what: name(task),
+            why: why(operation, state),
+            since: operation.since,
+        })
         .collect()
 }
 
@@ -527,8 +542,9 @@ fn failing_calls<'a>(
     tasks: impl Iterator<Item = (tidegate_model::TaskId, &'a Task, &'a TaskState)>,
     since: Timestamp,
 ) -> Vec<Awaited> {
-    tasks
-        .filter(|(_, _, state)| state.calls.as_deref().is_some_and(|calls| calls.failed > 0))
-        .map(|(_, task, state)| Awaited { what: name(task), why: why(state), since })
-        .collect()
+    let failing = |(_, task, state): (_, &Task, &TaskState)| {
+        let calls = state.calls.as_deref().filter(|calls| calls.failed > 0)?;
+        Some(Awaited { what: name(task), why: failed_calls(calls), since })
+    };
+    tasks.filter_map(failing).collect()
 }

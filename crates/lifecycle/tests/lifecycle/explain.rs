@@ -244,6 +244,17 @@ fn paused_and_ending() {
          for 1 min (lunch)",
     );
 
+    // A hook that ends meanwhile is not worked on before it goes on.
+    let mut world = one();
+    world.fate("Job/j", |fate| {
+        fate.health = vec![(0, seen(HealthStatus::Progressing, "")), (5000, seen(HealthStatus::Healthy, ""))];
+    });
+    world.at(2000, Input::Pause { by: "bob".into(), reason: "lunch".into() });
+    world.run_until(60_000);
+    let explanation = explain(world.driver().state(), at(60_000));
+    let why: Vec<&str> = explanation.awaited.iter().map(|awaited| awaited.why.as_str()).collect();
+    assert_eq!(why, ["it has ended; its finalizer is taken off when the operation goes on"], "{explanation}");
+
     let mut world = one();
     world.fate("Job/j", |fate| fate.end.push_back(Reply::Later(60_000)));
     world.at(500, Input::Terminate { by: "ann".into() });

@@ -80,6 +80,9 @@ pub(crate) struct Manifests {
     has_other_keys: AtomicBool,
 }
 
+/// How files begin whose content Git LFS keeps elsewhere.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
 /// Sources, and the project for whose Applications they are asked for.
 pub(crate) type Of<'s> = (&'s Sources, &'s str);
 
@@ -367,6 +370,13 @@ impl Manifests {
         let (mut targets, mut problems) = (Vec::new(), Vec::new());
         let files = self.files_of(&repository, &located, making, anew)?;
         for file in files.iter() {
+            if file.content.starts_with(LFS_POINTER) {
+                problems.push(format!(
+                    "{}: it is a pointer of Git LFS and no manifest; its content is fetched where the Secret of the repository says enableLfs: \"true\"",
+                    file.path
+                ));
+                continue;
+            }
             match parse(&file.path, &file.content, &manifests::Limits::default()) {
                 Ok(found) => targets.extend(found),
                 Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),

@@ -71,7 +71,11 @@ impl AppState {
         if let Some(revisions) = self.rejected() {
             operation::set_revisions(&mut self.application, &revisions);
         }
-        operation::take_in(&mut self.application, Progress::terminated(by, now));
+        // How long it has waited stays in its status.
+        let state = self.application.status.operation_state.as_ref();
+        let since = state.filter(|state| state.finished_at.is_none()).map(|state| state.started_at.moment());
+        let started_at = since.unwrap_or(now);
+        operation::take_in(&mut self.application, Progress { started_at, ..Progress::terminated(by, now) });
         // Nobody but what is written down knows that it does not begin any more.
         self.is_urgent = true;
         if self.application.operation.is_none() {
