@@ -87,7 +87,8 @@ async fn list(
     let mut found = way.all(printer).await?;
     found.problems.iter().for_each(|problem| printer.warn(problem));
     let all = found.applications.len();
-    found.applications.retain(|one| is_listed(which, one));
+    let is_listed = listed(which);
+    found.applications.retain(|one| is_listed(one));
     match output {
         Format::Text if all == 0 => printer.note(&way.nowhere()),
         Format::Text if found.applications.is_empty() => {
@@ -102,14 +103,17 @@ async fn list(
     Ok(Ended::Done)
 }
 
-fn is_listed(which: &ListedArgs, application: &Application) -> bool {
+/// Whether an application is one of those that are asked for.
+fn listed(which: &ListedArgs) -> impl Fn(&Application) -> bool {
     let (projects, labels) = (which.projects.clone(), which.labels.clone().unwrap_or_default());
     let wanted = Wanted { projects, labels, ..Wanted::default() };
-    let push = which.repository.as_deref().map(|url| (url, Push::to([url])));
-    let is_of = |(url, push): &(&str, Push)| {
-        application.sources().iter().any(|source| source.repo_url == *url || push.is_to(source))
-    };
-    wanted.wants(application) && push.as_ref().is_none_or(is_of)
+    let repository = which.repository.as_deref().map(|url| (url, Push::to([url])));
+    move |application| {
+        let is_of = |(url, push): &(&str, Push)| {
+            application.sources().iter().any(|source| source.repo_url == *url || push.is_to(source))
+        };
+        wanted.wants(application) && repository.as_ref().is_none_or(is_of)
+    }
 }
 
 async fn get(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
