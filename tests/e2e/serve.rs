@@ -41,6 +41,31 @@ fn the_fleet_is_synced_wave_by_wave() {
     assert!(told.err.contains("stood last") && told.out.contains("Healthy"), "{told:?}");
 }
 
+/// Whoever changes a file, or commits, and asks for a refresh then sees at once what came of it.
+#[test]
+fn a_refresh_is_about_what_was_written_before_it() {
+    let fleet = Fleet::new();
+    let serving = fleet.serve();
+    fleet.wait(&[]);
+    for name in ["first", "second"] {
+        let document = fs::read_to_string(fleet.path("database.yaml")).unwrap();
+        let document = document.replace("name: database", &format!("name: {name}"));
+        let document = document.replace("    automated:\n      prune: true\n      selfHeal: true\n", "");
+        fs::write(fleet.path(&format!("{name}.yaml")), document).unwrap();
+        fleet.bench.run(&["app", "refresh", name]).expect_code(0);
+        let found = fleet.get(name);
+        assert!(found["status"]["sync"]["revision"].as_str().is_some_and(|one| one.len() == 40), "{found:#}");
+    }
+    for version in 2..5 {
+        fleet.replace("repo/database/database.yaml", "# Wave 0", &format!("# {version}\n# Wave 0"));
+        fleet.commit();
+        let before = fleet.get("first")["status"]["sync"]["revision"].clone();
+        fleet.bench.run(&["app", "refresh", "first"]).expect_code(0);
+        assert_ne!(fleet.get("first")["status"]["sync"]["revision"], before);
+    }
+    Fleet::end(serving);
+}
+
 #[test]
 fn a_new_commit_is_synced_and_what_somebody_changes_is_put_right() {
     let fleet = Fleet::new();

@@ -213,7 +213,7 @@ pub enum AppCommand {
     Delete(AppDeleteArgs),
     /// Go back to an earlier sync of an application, without hooks, and wait for it
     Rollback(AppRollbackArgs),
-    /// Look at the repository, and compare an application with its cluster
+    /// Look at the repository, compare with the cluster, and wait until that is done
     Refresh {
         /// Name of the application
         name: String,

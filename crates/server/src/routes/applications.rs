@@ -423,7 +423,7 @@ struct RefreshBody {
 
 async fn refresh(call: Call<Nothing, RefreshBody>) -> Result<ApplicationLine, Problem> {
     let (serving, application) = one(&call).await?;
-    serving.refresh(&named(&call), call.body.hard)?;
+    serving.refresh(&named(&call), call.body.hard).await?;
     Ok((&application).into())
 }
 

@@ -6,6 +6,7 @@ mod confirming;
 mod deleting;
 mod keeping;
 mod operation;
+mod refreshing;
 mod running;
 mod stirring;
 mod superseding;
@@ -33,7 +34,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use self::approving::Approving;
 pub(crate) use self::comparing::With;
 pub(crate) use self::keeping::forget as forget_unwritten;
-use self::keeping::{Overwritten, Unkept};
+use self::keeping::{Overwritten, Unkept, Writing};
+use self::refreshing::Refresh;
 use self::running::Runs;
 pub(crate) use self::running::end_in_engine;
 use self::stirring::{Stirred, Why};
@@ -94,11 +96,15 @@ pub(crate) struct AppState {
     shown: Deployments,
     /// The operation that is written down with its id.
     durable: Option<OperationId>,
+    /// The write that is under way.
+    writing: Option<Box<Writing>>,
     /// What could not be written down.
     unkept: Option<Unkept>,
     /// What others have written over what was.
     overwritten: Overwritten,
     asked: Option<Level>,
+    /// Who waits for a comparison.
+    refreshes: Vec<Refresh>,
     comparing: bool,
     /// What the last comparison has found, for the next one; and how many operations had ended before that began.
     memory: Memory,
@@ -158,9 +164,11 @@ impl Actor for ApplicationActor {
             deployments: Deployments::default(),
             shown: Deployments::default(),
             durable: written,
+            writing: None,
             unkept: None,
             overwritten: Overwritten::default(),
             asked: Some(Level::Latest),
+            refreshes: Vec::new(),
             comparing: false,
             memory: Memory::default(),
             ended: 0,
@@ -217,6 +225,7 @@ impl AppState {
             AppMessage::Changed(stored) => self.changed(*stored),
             AppMessage::Overwritten(ended) => self.is_overwritten(ended).await,
             AppMessage::Compare(level) => self.ask(level),
+            AppMessage::Refresh { level, reply } => self.refresh(level, reply),
             AppMessage::Stirred => self.stir(myself, Why::News),
             // What it waits for is looked at below.
             AppMessage::Related => {}
@@ -358,7 +367,7 @@ impl AppState {
             if self.keep(myself).await.is_ok() {
                 self.tell_runs();
             }
-            return;
+            return self.answer_refreshes();
         }
         self.describe(now);
         self.tell_overwritten(myself, now);
@@ -386,6 +395,7 @@ impl AppState {
         if let Some(at) = refresh::due_at(&self.application, now, self.shared.every) {
             self.set_alarm(myself, at);
         }
+        self.answer_refreshes();
     }
 
     /// Whether an operation of it was begun, or is about to be.

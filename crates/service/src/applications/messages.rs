@@ -57,6 +57,8 @@ pub(crate) enum SupervisorMessage {
     OwnRepositories(BTreeSet<String>),
     /// An application is to be compared.
     Compare { key: AppKey, level: Level },
+    /// Somebody asks for a comparison.
+    Refresh { key: AppKey, level: Level, reply: Answer },
     /// Somebody asks for an operation.
     Sync { key: AppKey, asked: Box<OperationRequest>, plan: Option<ByPlan>, reply: Answer },
     /// Somebody approves a kept plan: [`AppMessage::Approve`].
@@ -92,6 +94,8 @@ pub(crate) enum AppMessage {
     Overwritten(Option<Ended>),
     /// It is to be compared.
     Compare(Level),
+    /// Somebody asks for a comparison, and is answered when that is shown.
+    Refresh { level: Level, reply: Answer },
     /// Something in the cluster has changed; others may have as well.
     Stirred,
     /// An application that it depends on, or that depends on it, stands in another way.

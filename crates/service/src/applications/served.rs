@@ -10,8 +10,8 @@ use tidegate_health::HealthRules;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::Reach;
-use tokio::sync::broadcast;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 
 use super::announcing::announce;
@@ -119,6 +119,7 @@ impl Applications {
             requests,
             looks: Looks::default(),
             told: broadcast::Sender::new(TOLD_KEPT),
+            looked: watch::Sender::default(),
         });
         let (supervisor, is_settled) = supervise(Arc::clone(&shared)).await?;
         let mut feeding = feed(&shared, &supervisor, (events, stirred));

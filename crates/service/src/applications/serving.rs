@@ -4,6 +4,7 @@ mod plans;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{ActorRef, ActorStatus};
 use tidegate_application::pushes::Told;
@@ -28,6 +29,11 @@ use crate::documents::deletion::DeletionPlan;
 use crate::error::ServiceError;
 use crate::lines::WindowLine;
 use crate::simulated;
+
+/// A comparison that somebody waits for takes no longer; less than an answer of the API may take.
+const COMPARED_WITHIN: Duration = Duration::from_secs(50);
+/// How long is waited for what is written down by now.
+const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
 
 /// What applications are asked through. Cheap to clone.
 #[derive(Clone)]
@@ -147,6 +153,7 @@ impl Serving {
 
     /// Asks for an operation of the application that is meant. Returns when that is durable.
     pub async fn sync(&self, text: &str, mut asked: OperationRequest) -> Result<(), ServiceError> {
+        self.catch_up().await;
         let key = self.one(text)?;
         operation::bound_reason(&mut asked);
         self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), plan: None, reply }).await
@@ -168,6 +175,7 @@ impl Serving {
         by: String,
         reason: String,
     ) -> Result<(), ServiceError> {
+        self.catch_up().await;
         let key = self.one(text)?;
         self.request(|reply| SupervisorMessage::Delete { key, cascade, by, reason, reply }).await
     }
@@ -181,6 +189,7 @@ impl Serving {
         prune: bool,
         asker: (String, String),
     ) -> Result<(), ServiceError> {
+        self.catch_up().await;
         let key = self.one(text)?;
         self.request(|reply| SupervisorMessage::Rollback { key, id, prune, asker, reply }).await
     }
@@ -191,6 +200,7 @@ impl Serving {
         text: &str,
         revision: Option<String>,
     ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        self.catch_up().await;
         let application = self.only(text)?;
         let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
         let differing = comparing::differences(&self.shared, &application, revision, moved);
@@ -199,6 +209,7 @@ impl Serving {
 
     /// What a sync of the application that is meant would do, wave by wave.
     pub async fn plan(&self, text: &str, revision: Option<String>) -> Result<Plan, ServiceError> {
+        self.catch_up().await;
         let application = self.only(text)?;
         let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
         let planning = comparing::plan(&self.shared, &application, revision, moved);
@@ -253,11 +264,32 @@ impl Serving {
         Ok(number)
     }
 
-    /// Has the application that is meant compared.
-    pub fn refresh(&self, text: &str, hard: bool) -> Result<(), ServiceError> {
+    /// Has the application that is meant looked for in its repository and compared. Returns when that is shown.
+    ///
+    /// # Errors
+    ///
+    /// It is left alone, cannot be read, or is not compared within [`COMPARED_WITHIN`].
+    pub async fn refresh(&self, text: &str, hard: bool) -> Result<(), ServiceError> {
+        self.catch_up().await;
         let key = self.one(text)?;
         let level = if hard { Level::Hard } else { Level::Forced };
-        let message = SupervisorMessage::Compare { key, level };
-        Ok(self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?)
+        let name = key.to_string();
+        let asking = self.request(|reply| SupervisorMessage::Refresh { key, level, reply });
+        let slow = |_| {
+            let after = COMPARED_WITHIN.as_secs();
+            Err(ServiceError::refused(format!(
+                "application {name} is not compared after {after} s; that goes on, and `tidegate app get {name}` shows what comes of it"
+            )))
+        };
+        tokio::time::timeout(COMPARED_WITHIN, asking).await.unwrap_or_else(slow)
+    }
+
+    /// Returns when what was in the store before counts: whoever changes a file, and asks for something then, means what the file
+    /// says now. A store that does not answer is not waited for.
+    async fn catch_up(&self) {
+        let Some(number) = self.shared.store.look_soon() else { return };
+        let mut looked = self.shared.looked.subscribe();
+        let seen = looked.wait_for(|looked| *looked >= number);
+        drop(tokio::time::timeout(CAUGHT_UP_WITHIN, seen).await);
     }
 }

@@ -12,7 +12,7 @@ use tidegate_executor::Engine;
 use tidegate_health::HealthRules;
 use tidegate_model::argo::Application;
 use tidegate_oplog::Log;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use super::actor::forget_unwritten;
 use super::asked::GitRequests;
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     pub looks: Looks,
     /// What servers of repositories tell.
     pub told: broadcast::Sender<Arc<Told>>,
+    /// The last look at the store that somebody has asked for, and whose findings have been passed on.
+    pub looked: watch::Sender<u64>,
 }
 
 impl Shared {

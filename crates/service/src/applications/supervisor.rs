@@ -98,6 +98,9 @@ impl Actor for Supervisor {
                 state.look_at_projects(&state.shared.projects.set_globals(told));
             }
             SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
+            SupervisorMessage::Refresh { key, level, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Refresh { level, reply });
+            }
             SupervisorMessage::Sync { key, asked, plan, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Sync { asked, plan, reply });
             }
@@ -240,6 +243,7 @@ impl SupervisorState {
                 self.release_projects(myself);
             }
             StoreEvent::Problems(problems) => self.shared.board.set_problems(problems),
+            StoreEvent::Looked(number) => drop(self.shared.looked.send_replace(number)),
             StoreEvent::Settled => {
                 let Some(settled) = self.settled.take() else { return };
                 self.note_dependencies();

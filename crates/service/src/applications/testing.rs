@@ -19,7 +19,7 @@ use tidegate_model::argo::{AppProject, Application, OperationRequest, SyncOperat
 use tidegate_model::{Destination, Object, OperationId};
 use tidegate_oplog::{Log, MemoryLog};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock, oneshot};
 
 use super::messages::SupervisorMessage;
 use super::shared::Shared;
@@ -46,8 +46,11 @@ struct Kept {
     base: PathBuf,
     applications: BTreeMap<AppKey, Application>,
     projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
-    /// How often something was kept.
+    /// How often something was kept, and how often that has begun.
     writes: usize,
+    begun: usize,
+    /// Taken by whoever does not let anything be kept.
+    open: Arc<RwLock<()>>,
     tell: Option<UnboundedSender<StoreEvent>>,
 }
 
@@ -82,6 +85,12 @@ impl ApplicationStore for Shelf {
 
     async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
         assert!(application.annotation(POISON).is_none(), "it is poisoned");
+        let open = {
+            let mut kept = self.0.lock().unwrap();
+            kept.begun += 1;
+            Arc::clone(&kept.open)
+        };
+        let _open = open.read().await;
         let mut kept = self.0.lock().unwrap();
         kept.applications.insert(AppKey::of(application), application.clone());
         kept.writes += 1;
@@ -394,6 +403,17 @@ impl Served {
     /// How often something was written down of an application.
     pub fn writes(&self) -> usize {
         self.shelf.0.lock().unwrap().writes
+    }
+
+    /// Nothing is written down until this is dropped: whoever tries waits.
+    pub async fn hold_writes(&self) -> OwnedRwLockWriteGuard<()> {
+        let open = Arc::clone(&self.shelf.0.lock().unwrap().open);
+        open.write_owned().await
+    }
+
+    /// How often somebody has begun to write something down.
+    pub fn begun_writes(&self) -> usize {
+        self.shelf.0.lock().unwrap().begun
     }
 
     /// Compares an application once more.

@@ -123,7 +123,7 @@ impl Queries {
                 self.serving().await?.delete_simulated(&object).await.map(|()| Reply::Done)
             }
             Request::RefreshApplication { name, hard } => {
-                self.serving().await?.refresh(&name, hard).map(|()| Reply::Done)
+                self.serving().await?.refresh(&name, hard).await.map(|()| Reply::Done)
             }
         }
     }

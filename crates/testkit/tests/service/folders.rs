@@ -86,7 +86,7 @@ impl Scenario {
     async fn go(self, world: &World, life: &Life) {
         match self {
             Self::Sync => {
-                while life.applications().refresh(ALONE, false).is_err() {
+                while life.applications().refresh(ALONE, false).await.is_err() {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }

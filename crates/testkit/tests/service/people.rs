@@ -149,7 +149,7 @@ impl People {
             }
             _ => {
                 tracing("a refresh");
-                drop(life.applications().refresh(ALONE, self.rng.percent(50)));
+                drop(life.applications().refresh(ALONE, self.rng.percent(50)).await);
                 drop(life.sets().refresh("fleet").await);
             }
         }

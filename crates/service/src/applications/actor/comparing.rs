@@ -57,8 +57,10 @@ impl AppState {
         if refresh::compared_to(&self.application) != with.compared_to {
             // Something else is wanted by now.
             self.ask(Level::Forced);
+            self.refreshes_go_on();
             return;
         }
+        self.refreshes_are_done();
         let now = self.now();
         comparison::take_in(&mut self.application, outcome, with.level, now);
         refresh::answered(&mut self.application, with.asked.as_deref());
@@ -90,6 +92,7 @@ impl AppState {
         }
         // What it was told of before is seen now.
         (self.asked, self.stirred, self.comparing) = (None, None, true);
+        self.refreshes_begin();
         let with = Box::new(With {
             compared_to: refresh::compared_to(&self.application),
             level,

@@ -9,6 +9,7 @@ use tidegate_application::{conditions, operation, refresh, superseding};
 use tidegate_executor::EngineError;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest, SyncStatusCode};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
+use tokio::task::JoinHandle;
 
 use super::{AGAIN_AFTER, AppState};
 use crate::applications::messages::AppMessage;
@@ -20,6 +21,8 @@ use crate::applications::telling;
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 const WRITE_RARELY: u32 = 30;
 const WRITE_ALWAYS: Duration = Duration::from_secs(10);
+/// A write that takes longer is not waited for by what does not need it.
+const ANSWERED_SOON: Duration = Duration::from_secs(1);
 /// What is about to be told in full, by a comparison or an operation that begins, waits no longer than this for that.
 const TOLD_WITHIN: Duration = Duration::from_millis(500);
 /// That a newer commit changes nothing is written so long after it was found: a push is about many, of which few have work to do.
@@ -58,6 +61,21 @@ pub(super) struct Unkept {
     tried_at: Timestamp,
     /// What was asked for then: with something else it is tried at once.
     operation: Option<OperationRequest>,
+}
+
+/// A write that is under way; it ends with whoever awaits it.
+pub(super) struct Writing {
+    task: JoinHandle<Result<(), String>>,
+    what: Arc<Application>,
+    begun: Timestamp,
+    /// It puts back what others have written over it.
+    puts_back: bool,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// Whether an operation may be written down later in the place of the one that is. One that somebody asks for, and one that has
@@ -104,8 +122,28 @@ pub(crate) fn forget(application: &mut Application) {
 
 impl AppState {
     /// Shows what has changed, and writes it down: once a second at most, except for the operation, which is not begun before it
-    /// is written down. What is refused is tried again after a while, and shown with the reason.
+    /// is written down. What is refused is tried again after a while, and shown with the reason. A write that is not answered
+    /// goes on beside: until it has ended nothing else is written, and nothing waits for it but what relies on it.
     pub(super) async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
+        self.keep_within(myself, Some(ANSWERED_SOON)).await
+    }
+
+    /// The same, where somebody waits for just that: however long it takes.
+    pub(super) async fn keep_now(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
+        self.keep_within(myself, None).await
+    }
+
+    async fn keep_within(
+        &mut self,
+        myself: &ActorRef<AppMessage>,
+        patience: Option<Duration>,
+    ) -> Result<(), String> {
+        // One that was not answered soon is not waited for once more.
+        self.await_write(patience.map(|_| Duration::ZERO)).await;
+        if self.writing.is_some() {
+            self.show();
+            return Err(self.is_unanswered(myself));
+        }
         let is_kept = self.kept.as_ref().is_some_and(|kept| self.application.is(kept));
         if is_kept && !self.is_to_be_put_back() {
             self.is_written();
@@ -128,21 +166,56 @@ impl AppState {
         if self.may_wait(myself) {
             return Ok(());
         }
-        let begun = self.now();
-        let kept = self.shared.store.keep(&self.application).await.map_err(|error| error.to_string());
-        let now = self.now();
-        self.settle(kept.as_ref().err().cloned());
-        match &kept {
-            Ok(()) => {
-                self.kept = Some(self.application.share());
-                (self.kept_at, self.took) = (now, now.since(begun));
-                self.is_written();
-                self.overwritten.is_due = false;
-                self.durable = self.operation_id();
-            }
-            Err(_) => self.set_alarm(myself, now + AGAIN_AFTER),
+        self.begin_to_write();
+        let written = self.await_write(patience).await;
+        if let Some(Err(_)) = &written {
+            self.set_alarm(myself, self.now() + AGAIN_AFTER);
         }
-        kept
+        written.unwrap_or_else(|| Err(self.is_unanswered(myself)))
+    }
+
+    fn is_unanswered(&mut self, myself: &ActorRef<AppMessage>) -> String {
+        let now = self.now();
+        self.unwritten.get_or_insert(now);
+        self.shared.unwritten.add(&self.key);
+        self.set_alarm(myself, now + ANSWERED_SOON);
+        "what is known of it is being written down".to_owned()
+    }
+
+    fn begin_to_write(&mut self) {
+        let (store, what) = (Arc::clone(&self.shared.store), self.application.share());
+        let written = Arc::clone(&what);
+        let task = tokio::spawn(async move { store.keep(&written).await.map_err(|error| error.to_string()) });
+        let puts_back = std::mem::take(&mut self.overwritten.is_due);
+        self.writing = Some(Box::new(Writing { task, what, begun: self.now(), puts_back }));
+    }
+
+    /// Waits for the write that is under way, for so long at most, and takes in how it has ended; nothing where it has not.
+    async fn await_write(&mut self, patience: Option<Duration>) -> Option<Result<(), String>> {
+        let writing = self.writing.as_mut()?;
+        let ended = match patience {
+            Some(patience) => tokio::time::timeout(patience, &mut writing.task).await.ok()?,
+            None => (&mut writing.task).await,
+        };
+        let writing = self.writing.take()?;
+        let written = ended.unwrap_or_else(|fault| match fault.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err("it was not written to the end".to_owned()),
+        });
+        let now = self.now();
+        self.settle(written.as_ref().err().cloned());
+        match &written {
+            Ok(()) => {
+                (self.kept_at, self.took) = (now, now.since(writing.begun));
+                self.durable = writing.what.operation.as_ref().and_then(operation::id);
+                if self.application.is(&writing.what) {
+                    self.is_written();
+                }
+                self.kept = Some(Arc::clone(&writing.what));
+            }
+            Err(_) => self.overwritten.is_due |= writing.puts_back,
+        }
+        Some(written)
     }
 
     /// Whether what there is to write can be written later, which is then seen to.

@@ -40,7 +40,7 @@ impl AppState {
             self.recall_plan().await;
             self.tell_begin(self.now());
         }
-        let kept = self.keep(myself).await;
+        let kept = self.keep_now(myself).await;
         if answer.is_ok() && kept.is_err() {
             // Whoever is told that nothing was begun may ask again.
             (self.application.operation, self.application.status.operation_state) = before;

@@ -189,7 +189,7 @@ impl AppState {
         self.take_back_run(operation, now).await;
         self.is_urgent = true;
         // What was taken back is written down before anybody relies on that.
-        if let Err(problem) = self.keep(myself).await {
+        if let Err(problem) = self.keep_now(myself).await {
             return drop(reply.send(Err(problem)));
         }
         self.tasks.spawn(end_in_engine(Arc::clone(&self.shared), (operation, by.to_owned()), reply));

@@ -174,33 +174,53 @@ pub(crate) fn only_in(
     }
 }
 
-/// Looks again and again: regularly, and at once when it is said that something has changed. Ends when nobody listens.
+/// Who may ask for a look at files, ahead of the next one.
+#[derive(Clone, Default)]
+pub(crate) struct Looks(watch::Sender<u64>);
+
+impl Looks {
+    /// Asks for one; the number that its [`keep_looking`] tells with what it has found.
+    pub fn soon(&self) -> u64 {
+        let mut number = 0;
+        self.0.send_modify(|last| {
+            *last = last.wrapping_add(1);
+            number = *last;
+        });
+        number
+    }
+}
+
+/// Looks again and again: regularly, and at once when it is said that something has changed, or somebody asks for that. What
+/// looks is told the last number that was asked for before. Ends when nobody listens.
 pub(crate) fn keep_looking<W: Send + 'static>(
     mut watcher: W,
-    mut changed: watch::Receiver<()>,
-    look: impl Fn(&mut W) -> bool + Clone + Send + 'static,
+    (mut changed, looks): (watch::Receiver<()>, &Looks),
+    look: impl Fn(&mut W, u64) -> bool + Clone + Send + 'static,
 ) {
+    let mut asked = looks.0.subscribe();
     tokio::spawn(async move {
         loop {
-            let look = look.clone();
+            let (look, number) = (look.clone(), *asked.borrow_and_update());
             let looking = tokio::task::spawn_blocking(move || {
-                let goes_on = look(&mut watcher);
+                let goes_on = look(&mut watcher, number);
                 (watcher, goes_on)
             });
             let Ok((back, true)) = looking.await else { return };
             watcher = back;
-            // Nobody is left who could say so: the files are looked at all the same.
-            let said = async {
-                if changed.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            };
             tokio::select! {
-                () = said => {}
+                () = said(&mut changed) => {}
+                () = said(&mut asked) => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         }
     });
+}
+
+/// Returns when something is said. Where nobody is left who could, the files are looked at all the same.
+async fn said<T>(what: &mut watch::Receiver<T>) {
+    if what.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Reads or writes files.

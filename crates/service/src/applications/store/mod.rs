@@ -154,6 +154,8 @@ pub enum StoreEvent {
     Problems(Vec<String>),
     /// All that was there at the beginning has been told.
     Settled,
+    /// The store was looked at since this number was given, and all that was found has been told.
+    Looked(u64),
 }
 
 /// Where Applications are written down. Of one application only its own actor writes.
@@ -174,6 +176,11 @@ pub trait ApplicationStore: Send + Sync + 'static {
 
     /// What is there, and then what changes. Ends with the receiver.
     fn watch(&self) -> UnboundedReceiver<StoreEvent>;
+
+    /// Has what is written down by now looked at soon, where that is not told by itself: the number that the watch tells then.
+    fn look_soon(&self) -> Option<u64> {
+        None
+    }
 
     /// Keeps what is known of an application, and the operation that is asked for. When this returns it is on the disk, all
     /// of it or nothing.

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::known::{All, Known, ORPHAN};
 use super::{Found, SetEvent, SetStore, StoredSet, Written};
-use crate::applications::store::files::{Files, blocking, keep_looking, only_in};
+use crate::applications::store::files::{Files, Looks, blocking, keep_looking, only_in};
 use crate::applications::store::generated::{Generated, new_uid, now};
 use crate::applications::store::reading::ReadSet;
 use crate::applications::store::{AppKey, FolderStore, left_alone};
@@ -75,7 +75,7 @@ impl SetStore for FolderSets {
         let (tell, told) = unbounded_channel();
         let changes = self.generated.changes();
         let watcher = Watcher::new(&self.folder, Arc::clone(&self.known));
-        keep_looking(watcher, changes, move |watcher| {
+        keep_looking(watcher, (changes, &Looks::default()), move |watcher, _| {
             !tell.is_closed() && watcher.look().into_iter().all(|event| tell.send(event).is_ok())
         });
         told

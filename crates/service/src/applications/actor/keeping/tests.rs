@@ -8,7 +8,7 @@ use tidegate_model::argo::Application;
 
 use crate::applications::messages::SupervisorMessage;
 use crate::applications::store::{AppKey, Ended, StoreEvent};
-use crate::applications::testing::{LIMIT, Served, manifests};
+use crate::applications::testing::{LIMIT, Served, application, manifests};
 
 fn overwritten(served: &Served, ended: Option<Ended>) {
     let key = AppKey::named("web");
@@ -65,5 +65,37 @@ async fn the_operation_that_is_meant_ends() {
     let (phase, message) = served.until("web", |now, _| ended(now)).await;
     assert_eq!(phase, OperationPhase::Failed, "{message}");
     assert!(message.contains("terminated"), "{message}");
+    served.end().await;
+}
+
+/// A store that does not answer keeps nobody from ending an operation, nor that from being shown; and what is known is written
+/// when it answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_can_be_ended_while_a_write_hangs() {
+    let mut served = Served::new(&[("web", &manifests("web", "1", "2h"))]).await;
+    served.sync("web").await;
+    let phase = |app: &Application| app.status.operation_state.as_ref().map(|state| state.phase);
+    let is = |app: &Application, wanted| (phase(app) == Some(wanted)).then_some(());
+    served.until("web", |now, _| is(now, OperationPhase::Running)).await;
+    served.kept_with("web", |kept| is(&kept, OperationPhase::Running)).await;
+
+    let (held, before) = (served.hold_writes().await, served.begun_writes());
+    let mut labelled = application("web");
+    labelled.metadata.labels.insert("tier".to_owned(), "front".to_owned());
+    served.write(&labelled);
+    let hangs = async {
+        while served.begun_writes() == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, hangs).await.unwrap();
+
+    let serving = served.serving();
+    let ending = serving.terminate("web", "somebody".to_owned(), String::new());
+    tokio::time::timeout(LIMIT, ending).await.unwrap().unwrap();
+    served.until("web", |now, _| is(now, OperationPhase::Failed)).await;
+    assert_eq!(phase(&served.kept("web")), Some(OperationPhase::Running));
+    drop(held);
+    served.kept_with("web", |kept| is(&kept, OperationPhase::Failed)).await;
     served.end().await;
 }

@@ -51,6 +51,7 @@ async fn told(events: &mut UnboundedReceiver<StoreEvent>) -> String {
         StoreEvent::Projects(_) => "projects".to_owned(),
         StoreEvent::Problems(problems) => format!("{problems:?}"),
         StoreEvent::Settled => "settled".to_owned(),
+        StoreEvent::Looked(number) => format!("looked {number}"),
     }
 }
 

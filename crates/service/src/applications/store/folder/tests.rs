@@ -1,0 +1,226 @@
+//! What is told of a folder of files.
+
+use super::*;
+
+const WEB: &str = "{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: web}, spec: {project: default, destination: {name: in-cluster}, source: {repoURL: ./repo}}}\n";
+
+/// Files change their length, so that a clock that stands still is no harm.
+fn bench() -> (tempfile::TempDir, Watcher, impl Fn(&str, &str)) {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, kept) = (folder.path().to_path_buf(), folder.path().join("kept"));
+    let generated = Generated::new(Arc::new(SystemDisk), path.join("generated"));
+    let watcher = Watcher::new(Arc::new(SystemDisk), &path, &kept, generated);
+    let write = move |name: &str, content: &str| fs::write(path.join(name), content).unwrap();
+    (folder, watcher, write)
+}
+
+/// What has happened, in a word for each.
+fn told(watcher: &mut Watcher) -> Vec<String> {
+    let tell = |event| match event {
+        StoreEvent::Applied(stored) => {
+            let wrong = stored.problem.map(|problem| format!(" ({problem})")).unwrap_or_default();
+            let deleting = if stored.application.is_deleting() { " deleting" } else { "" };
+            format!("applied {}{deleting}{wrong}", AppKey::of(&stored.application))
+        }
+        StoreEvent::Overwritten { key, .. } => format!("overwritten {key}"),
+        StoreEvent::Gone(key) => format!("gone {key}"),
+        StoreEvent::Projects(_) => "projects".to_owned(),
+        StoreEvent::Problems(problems) => format!("problems {problems:?}"),
+        StoreEvent::Settled => "settled".to_owned(),
+        StoreEvent::Looked(number) => format!("looked {number}"),
+    };
+    watcher.look().into_iter().map(tell).filter(|told| told != "projects").collect()
+}
+
+#[test]
+fn who_asks_for_a_deletion_stays_known_when_the_file_is_gone() {
+    let application: Application = serde_json::from_value(serde_json::json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": "web", "namespace": "argocd", "finalizers": [RESOURCES_FINALIZER]},
+        "spec": {"project": "default", "destination": {"name": "in-cluster"}, "source": {"repoURL": "./repo"}},
+    }))
+    .unwrap();
+    let before = Stored { application, problem: None, lost: None };
+    let mut kept = before.application.clone();
+    kept.metadata.deletion_timestamp = Some(now());
+    kept.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), "ann".to_owned());
+    let left = leaving(&before, Some(kept.clone())).unwrap().application;
+    assert_eq!(left.annotation(DELETION_REQUESTED_BY), Some("ann"));
+    assert_eq!(left.metadata.deletion_timestamp, kept.metadata.deletion_timestamp);
+    let nobody = leaving(&before, None).unwrap().application;
+    assert_eq!(nobody.annotation(DELETION_REQUESTED_BY), None);
+}
+
+#[test]
+fn what_changes_is_told_once() {
+    let (_folder, mut watcher, write) = bench();
+    write("web.yaml", WEB);
+    write("notes.txt", "nothing of ours");
+    assert_eq!(told(&mut watcher), ["applied web", "problems []", "settled"]);
+    assert_eq!(told(&mut watcher), Vec::<String>::new());
+    write("web.yaml", &WEB.replace("./repo", "./other"));
+    assert_eq!(told(&mut watcher), ["applied web"]);
+    let other = WEB.replace("name: web", "name: other");
+    write("web.yaml", &format!("{WEB}---\n{other}"));
+    assert_eq!(told(&mut watcher), ["applied other", "applied web"]);
+    write("web.yaml", &other);
+    assert_eq!(told(&mut watcher), ["gone web"]);
+}
+
+#[test]
+fn what_is_away_or_empty_for_a_moment_counts_as_it_was() {
+    let (folder, mut watcher, write) = bench();
+    write("web.yaml", WEB);
+    told(&mut watcher);
+    let away = folder.path().with_extension("away");
+    fs::rename(folder.path(), &away).unwrap();
+    let events = told(&mut watcher);
+    assert!(events.len() == 1 && events[0].contains("what was in it before counts"), "{events:?}");
+    fs::rename(&away, folder.path()).unwrap();
+    assert_eq!(told(&mut watcher), ["problems []"]);
+    // As far as a file is written that is written anew.
+    for begun in ["", " \n", "# Copyright\n", "---\n", "\n---\n---\n# more to come", "null\n"] {
+        write("web.yaml", begun);
+        let events = told(&mut watcher);
+        assert!(events[0].starts_with("applied web (its file cannot be read"), "{begun:?}: {events:?}");
+        write("web.yaml", WEB);
+        assert_eq!(told(&mut watcher), ["applied web", "problems []"], "{begun:?}");
+    }
+    fs::remove_file(folder.path().join("web.yaml")).unwrap();
+    assert_eq!(told(&mut watcher), ["gone web"]);
+}
+
+#[test]
+fn what_cannot_be_read_costs_nothing_else() {
+    let (_folder, mut watcher, write) = bench();
+    write("web.yaml", WEB);
+    write("other.yaml", &WEB.replace("name: web", "name: other"));
+    told(&mut watcher);
+    write("web.yaml", "kind: [");
+    let events = told(&mut watcher);
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(events[0].starts_with("applied web (its file cannot be read"), "{events:?}");
+    assert!(events[1].contains("web.yaml"), "{events:?}");
+    write("web.yaml", WEB);
+    assert_eq!(told(&mut watcher), ["applied web", "problems []"]);
+}
+
+#[test]
+fn a_mistake_costs_its_document_only() {
+    let (folder, mut watcher, write) = bench();
+    let other = WEB.replace("name: web", "name: other");
+    write("web.yaml", &format!("{WEB}---\n{other}"));
+    told(&mut watcher);
+    let changed = other.replace("./repo", "./elsewhere");
+    // Nothing of it can be told: whatever was there is left alone, and the rest goes on.
+    write("web.yaml", &format!("kind: [\n---\n{changed}"));
+    let events = told(&mut watcher);
+    assert_eq!(events[0], "applied other");
+    assert!(events[1].starts_with("applied web (its file cannot be read"), "{events:?}");
+    assert!(events[1].contains("(document 1)"), "{events:?}");
+    assert_eq!((events.len(), events[2].starts_with("problems")), (3, true), "{events:?}");
+    // Whose it is can be told: it has its last good state, and the field and its line are named.
+    let wrong = WEB.replace("spec: {", "spec: {\n  syncPolicy: {\n    automated: {prune: often}}, ");
+    write("web.yaml", &format!("{changed}---\n{wrong}"));
+    let events = told(&mut watcher);
+    let part = "web.yaml:5: Application web: field spec.syncPolicy.automated.prune must be true or false";
+    assert!(events[0].contains(part) && events[0].contains("(document 2)"), "{events:?}");
+    let web = watcher.told.values().find(|one| one.application.metadata.name == "web").unwrap();
+    assert_eq!(web.application.sources()[0].repo_url, "./repo");
+    // Also when nobody has looked before, with what is kept.
+    let known = web.application.clone();
+    kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+    write("web.yaml", &format!("kind: [\n---\n{changed}"));
+    let mut again =
+        Watcher::new(Arc::new(SystemDisk), folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
+    let events = told(&mut again);
+    assert_eq!(events[0], "applied other");
+    assert!(events[1].starts_with("applied web (it is in no file that can be read"), "{events:?}");
+    write("web.yaml", &changed);
+    assert_eq!(told(&mut again), ["gone web", "problems []"]);
+}
+
+#[test]
+fn what_is_no_application_is_named() {
+    let (_folder, mut watcher, write) = bench();
+    for (content, expected) in [
+        (WEB.replace("argoproj.io/v1alpha1", "v1"), "is no Application"),
+        (WEB.replace("name: web", "name: ../../web"), "lower-case"),
+        (WEB.replace("name: web", "name: web, namespace: a_b"), "lower-case"),
+        (
+            WEB.replace("{project: default", "{project: 7"),
+            "applied web (its document cannot be read, so it is left alone, as it was, until that is mended: web.yaml:1: Application web: field spec.project",
+        ),
+        (WEB.replace("spec:", "operation: {sync: {}}, spec:"), "operation in a file has no effect"),
+        (
+            format!("{WEB}---\n{WEB}"),
+            "it is written down in web.yaml:1 and in web.yaml:3, so it is left alone",
+        ),
+    ] {
+        write("web.yaml", &content);
+        let events = told(&mut watcher).join("\n");
+        assert!(events.contains(expected), "{content}: {events}");
+    }
+    write("web.yaml", WEB);
+    told(&mut watcher);
+    write("zzz.yaml", &format!("{WEB}\n"));
+    assert_eq!(
+        told(&mut watcher),
+        [
+            "applied web (it is written down in web.yaml and in zzz.yaml, so it is left alone until one of them is gone)"
+        ]
+    );
+}
+
+#[test]
+fn what_is_kept_comes_back_and_what_went_meanwhile_is_told() {
+    let (folder, mut watcher, write) = bench();
+    write("web.yaml", WEB);
+    told(&mut watcher);
+    let mut known = watcher.told.values().next().unwrap().application.clone();
+    known.status.source_type = "Directory".into();
+    kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+    let mut gone = known.clone();
+    gone.metadata.name = "gone".into();
+    kept::write(&SystemDisk, &watcher.kept, &gone).unwrap();
+    let mut leaving = known.clone();
+    leaving.metadata.name = "leaving".into();
+    leaving.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.to_owned()];
+    kept::write(&SystemDisk, &watcher.kept, &leaving).unwrap();
+    let again =
+        || Watcher::new(Arc::new(SystemDisk), folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
+    let expected = ["gone gone", "applied leaving deleting", "applied web", "problems []", "settled"];
+    assert_eq!(told(&mut again()), expected);
+    let events = again().look();
+    let web = events.iter().find_map(|event| match event {
+        StoreEvent::Applied(stored) if stored.application.metadata.name == "web" => Some(stored),
+        _ => None,
+    });
+    assert_eq!(web.unwrap().application.status, known.status);
+}
+
+/// Whoever asks for a look is told of it after what was written before that.
+#[tokio::test]
+async fn what_was_written_before_a_look_is_told_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let (kept, generated) = (state.path().join("kept"), state.path().join("generated"));
+    let store = FolderStore::open(folder.path(), kept, generated).unwrap();
+    let mut told = store.watch();
+    while told.recv().await.unwrap() != StoreEvent::Settled {}
+    for round in 1..=3_usize {
+        let name = format!("web-{round}");
+        let text = WEB.replace("name: web", &format!("name: {name}"));
+        fs::write(folder.path().join(format!("{name}.yaml")), text).unwrap();
+        let number = store.look_soon().unwrap();
+        let mut names = Vec::new();
+        loop {
+            match told.recv().await.unwrap() {
+                StoreEvent::Looked(looked) if looked == number => break,
+                StoreEvent::Applied(stored) => names.push(stored.application.metadata.name),
+                _ => {}
+            }
+        }
+        assert_eq!(names, [name]);
+    }
+}
