@@ -10,17 +10,22 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::AppKey;
+use super::projects::{self, Named};
 use super::reading::{Seen, Stamp, written_twice};
 use crate::error::ServiceError;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// So often a folder is listed until it says the same twice. Whoever renames a file at that moment has it in no list.
+const LISTED_MAX: usize = 4;
 
 /// The files of a folder, as they were seen last.
 #[derive(Default)]
 pub(crate) struct Files {
     folder: PathBuf,
-    pub seen: BTreeMap<PathBuf, Seen>,
+    seen: BTreeMap<PathBuf, Seen>,
+    /// Those that the last look did not find. They count until another one has not found them either.
+    missed: BTreeMap<PathBuf, Seen>,
     /// The folder itself cannot be read.
     is_away: bool,
     /// Nobody has to have made it.
@@ -49,24 +54,47 @@ impl Files {
 
     /// Reads what has changed, and says whether anything has.
     pub fn look(&mut self) -> bool {
-        let (was_away, were) = (self.is_away, self.seen.len());
+        let was_away = self.is_away;
         let (found, problems) = self.stamps();
-        self.seen.retain(|path, _| found.contains_key(path));
-        let mut has_changed =
-            was_away != self.is_away || were != self.seen.len() || problems != self.problems;
+        let mut has_changed = was_away != self.is_away || problems != self.problems;
         self.problems = problems;
+        // Of a folder that is away nothing is known.
+        has_changed |= !self.is_away && self.miss(&found);
         for (path, stamp) in found {
             let seen = self.seen.entry(path.clone()).or_default();
-            if seen.stamp != Some(stamp) {
-                seen.stamp = Some(stamp);
-                seen.read(&name(&path), fs::read(&path));
-                if self.has_only_sets {
-                    seen.keep_only_sets();
-                }
-                has_changed = true;
+            if seen.stamp == Some(stamp) {
+                continue;
             }
+            let content = fs::read(&path);
+            // Whoever writes a file anew may have come to a part of it: what it does not say any more counts once it stays so.
+            if !self.is_ours && seen.doubted != Some(stamp) && seen.would_lose(&name(&path), &content) {
+                seen.doubted = Some(stamp);
+                continue;
+            }
+            (seen.stamp, seen.doubted) = (Some(stamp), None);
+            seen.read(&name(&path), content);
+            if self.has_only_sets {
+                seen.keep_only_sets();
+            }
+            has_changed = true;
         }
         has_changed
+    }
+
+    /// Sets aside what was not found, and takes back what is found again; says whether anything has changed by that.
+    fn miss(&mut self, found: &BTreeMap<PathBuf, Stamp>) -> bool {
+        let is_there = |(path, _): &(PathBuf, Seen)| found.contains_key(path);
+        let missed = std::mem::take(&mut self.missed);
+        let were_missed = !missed.is_empty();
+        self.seen.extend(missed.into_iter().filter(is_there));
+        if self.seen.keys().all(|path| found.contains_key(path)) {
+            return were_missed;
+        }
+        let (seen, gone) = std::mem::take(&mut self.seen).into_iter().partition(is_there);
+        self.seen = seen;
+        // Of our own files nobody else takes one away.
+        self.missed = if self.is_ours { BTreeMap::new() } else { gone };
+        true
     }
 
     /// What is wrong with the folder, or with a file that cannot be looked at.
@@ -76,12 +104,33 @@ impl Files {
 
     /// Whether there may be documents in what cannot be read.
     pub fn is_unsure(&self) -> bool {
-        self.is_away || self.seen.values().any(|seen| seen.is_broken)
+        self.is_away || self.each().any(|seen| seen.is_broken)
     }
 
     /// Whether there may be projects in what cannot be read.
     pub fn hides_projects(&self) -> bool {
-        self.is_away || self.seen.values().any(|seen| seen.hides_projects)
+        self.is_away || self.each().any(|seen| seen.hides_projects)
+    }
+
+    /// What is known of each file.
+    pub fn each(&self) -> impl Iterator<Item = &Seen> {
+        self.seen.values().chain(self.missed.values())
+    }
+
+    /// The projects of all files, with the names of those; not what another file says by now.
+    pub fn projects(&self) -> Named {
+        let mut all = Named::new();
+        for (path, seen) in &self.seen {
+            for (project, read) in &seen.projects {
+                projects::add(&mut all, project.clone(), read.clone(), &name(path));
+            }
+        }
+        for seen in self.missed.values() {
+            for (project, read) in &seen.projects {
+                all.entry(project.clone()).or_insert_with(|| read.clone());
+            }
+        }
+        all
     }
 
     /// What all files have of something. Of two of one name the first is there, and is told of the other.
@@ -101,18 +150,22 @@ impl Files {
                 }
             }
         }
+        for (path, seen) in &self.missed {
+            for (key, one) in of(seen) {
+                all.entry(key.clone()).or_insert_with(|| (path, one.clone()));
+            }
+        }
         all.into_iter().map(|(key, (_, one))| (key, one)).collect()
     }
 
     fn stamps(&mut self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
-        let (mut found, mut problems) = (BTreeMap::new(), Vec::new());
-        let entries = fs::read_dir(&self.folder);
-        self.is_away = entries.is_err();
-        let entries = match entries {
-            Ok(entries) => entries,
+        let listed = list(&self.folder);
+        self.is_away = listed.is_err();
+        let (mut found, mut problems) = match listed {
+            Ok(listed) => listed,
             Err(error) if self.is_ours && self.seen.is_empty() && error.kind() == ErrorKind::NotFound => {
                 self.is_away = false;
-                return (found, problems);
+                return Default::default();
             }
             // What was in it before counts: nobody has said that it is to go.
             Err(error) => {
@@ -121,18 +174,40 @@ impl Files {
                 return (self.seen.iter().filter_map(known).collect(), vec![problem]);
             }
         };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            match fs::metadata(&path) {
-                Ok(file) if is_manifest(&path) && file.is_file() => {
-                    let modified = file.modified().unwrap_or(std::time::UNIX_EPOCH);
-                    found.insert(path, (modified, file.len(), file.ino()));
-                }
-                Err(error) if is_manifest(&path) => problems.push(format!("{}: {error}", name(&path))),
-                _ => {}
+        let is_whole = |found: &BTreeMap<_, _>| {
+            !self.seen.is_empty() && self.seen.keys().all(|path| found.contains_key(path))
+        };
+        for _ in 1..LISTED_MAX {
+            if is_whole(&found) && problems.is_empty() {
+                break;
+            }
+            let Ok((again, still)) = list(&self.folder) else { break };
+            let is_same = again == found && still == problems;
+            found.retain(|path, _| fs::metadata(path).is_ok());
+            found.extend(again);
+            problems = still;
+            if is_same {
+                break;
             }
         }
         (found, problems)
     }
+}
+
+/// The files of a folder, and what is wrong with those that cannot be looked at.
+fn list(folder: &Path) -> std::io::Result<(BTreeMap<PathBuf, Stamp>, Vec<String>)> {
+    let (mut found, mut problems) = (BTreeMap::new(), Vec::new());
+    for path in fs::read_dir(folder)?.flatten().map(|entry| entry.path()) {
+        match fs::metadata(&path) {
+            Ok(file) if is_manifest(&path) && file.is_file() => {
+                let modified = file.modified().unwrap_or(std::time::UNIX_EPOCH);
+                found.insert(path, (modified, file.len(), file.ino()));
+            }
+            Err(error) if is_manifest(&path) => problems.push(format!("{}: {error}", name(&path))),
+            _ => {}
+        }
+    }
+    Ok((found, problems))
 }
 
 pub(super) fn is_manifest(path: &Path) -> bool {

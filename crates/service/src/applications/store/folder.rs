@@ -11,11 +11,11 @@ use async_trait::async_trait;
 use tidegate_application::deletion::{self, RESOURCES_FINALIZER};
 use tidegate_application::hook_finalizers;
 use tidegate_model::annotations::DELETION_REQUESTED_BY;
-use tidegate_model::argo::Application;
+use tidegate_model::argo::{Application, ApplicationSpec};
 use tokio::sync::RwLock;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::files::{Files, Looks, blocking, keep_looking, name, only_in};
+use super::files::{Files, Looks, blocking, keep_looking, only_in};
 use super::generated::{Generated, is_generated, now};
 use super::projects::{self, Named};
 use super::reading::left_alone;
@@ -101,6 +101,14 @@ impl ApplicationStore for FolderStore {
         drop(self.writing.write().await);
     }
 
+    async fn keeps(&self, application: &Application) -> Option<ServiceError> {
+        if is_generated(application) {
+            return None;
+        }
+        let (folder, key) = (self.folder.clone(), AppKey::of(application));
+        blocking(self.folder.clone(), move || file_of(&folder, &key)).await.err()
+    }
+
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
         let (folder, files, application) = (self.kept.clone(), self.folder.clone(), application.clone());
         let (generated, disk) = (Arc::clone(&self.generated), Arc::clone(&self.disk));
@@ -108,10 +116,7 @@ impl ApplicationStore for FolderStore {
             if is_generated(&application) {
                 return generated.delete_as(&application);
             }
-            let key = AppKey::of(&application);
-            let also = format!(", with the finalizer {RESOURCES_FINALIZER} if its objects are to go");
-            let what = format!("application {key}");
-            let path = only_in(&files, |seen| seen.applications.contains_key(&key), (&what, &also))?;
+            let path = file_of(&files, &AppKey::of(&application))?;
             // Its finalizers are known before its file goes, and count from then on.
             kept::write(disk.as_ref(), &folder, &application)?;
             disk.remove(&path).map_err(|source| ServiceError::Io { action: "remove", path, source })
@@ -133,6 +138,12 @@ impl ApplicationStore for FolderStore {
         let (folder, key, disk) = (self.kept.clone(), key.clone(), Arc::clone(&self.disk));
         blocking(self.kept.clone(), move || kept::remove(disk.as_ref(), &folder, &key)).await
     }
+}
+
+/// The file of an application, which has nothing else in it.
+fn file_of(folder: &Path, key: &AppKey) -> Result<PathBuf, ServiceError> {
+    let also = format!(", with the finalizer {RESOURCES_FINALIZER} if its objects are to go");
+    only_in(folder, |seen| seen.applications.contains_key(key), (&format!("application {key}"), &also))
 }
 
 struct Watcher {
@@ -185,13 +196,8 @@ impl Watcher {
         self.is_waiting = false;
         let mut problems = self.files.problems();
         problems.extend(self.made.problems());
-        let mut projects = Named::new();
-        for (path, seen) in &self.files.seen {
-            problems.extend(seen.problems.iter().cloned());
-            for (project, read) in &seen.projects {
-                projects::add(&mut projects, project.clone(), read.clone(), &name(path));
-            }
-        }
+        problems.extend(self.files.each().flat_map(|seen| seen.problems.iter().cloned()));
+        let projects = self.files.projects();
         let twice = |stored: &mut Arc<Stored>, problem| {
             Arc::make_mut(stored).problem.get_or_insert(problem);
         };
@@ -202,8 +208,11 @@ impl Watcher {
         for stored in current.values_mut().filter(has_version) {
             Arc::make_mut(stored).application.metadata.resource_version.clear();
         }
+        for (key, stored) in current.iter_mut().filter(|(_, stored)| is_unread(stored)) {
+            self.is_as_before(key, Arc::make_mut(stored));
+        }
         let mut events = self.projects_are(projects, &problems);
-        problems.extend(self.made.seen.values().flat_map(|seen| seen.problems.iter().cloned()));
+        problems.extend(self.made.each().flat_map(|seen| seen.problems.iter().cloned()));
         for (key, made) in self.made.all(|seen| &seen.applications, twice) {
             let Some(authored) = current.get_mut(&key) else {
                 current.insert(key, made);
@@ -219,6 +228,19 @@ impl Watcher {
         }
         events.extend(self.events(current, problems));
         events
+    }
+
+    /// An application whose document cannot be read is what it was before, also when nobody looked.
+    fn is_as_before(&self, key: &AppKey, stored: &mut Stored) {
+        let told = self.told.get(key).map(|told| told.application.clone());
+        let known = || kept::read::<Application>(&kept::file(&self.kept, key));
+        let is_read = |known: &Application| !is_generated(known) && known.spec != ApplicationSpec::default();
+        let Some(mut known) = told.filter(is_read).or_else(|| known().filter(is_read)) else { return };
+        (known.status, known.operation) = Default::default();
+        // It is written down: nobody has said that it is to go.
+        known.metadata.deletion_timestamp = None;
+        known.metadata.annotations.remove(DELETION_REQUESTED_BY);
+        stored.application = known;
     }
 
     /// What was never read may say that the project `default` forbids something.
@@ -310,6 +332,11 @@ impl Watcher {
         }
         events
     }
+}
+
+/// Whether nothing but its name, or its metadata, could be read of an application.
+fn is_unread(stored: &Stored) -> bool {
+    stored.problem.is_some() && stored.application.spec == ApplicationSpec::default()
 }
 
 /// Whether an application was generated anew under its name. One of the folder goes on with what is known.

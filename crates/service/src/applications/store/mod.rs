@@ -186,6 +186,11 @@ pub trait ApplicationStore: Send + Sync + 'static {
     /// of it or nothing.
     async fn keep(&self, application: &Application) -> Result<(), ServiceError>;
 
+    /// Why [`Self::delete`] would refuse to remove an application, as far as that is known before.
+    async fn keeps(&self, _: &Application) -> Option<ServiceError> {
+        None
+    }
+
     /// Removes an application from where it is written down, with the finalizers it has: those keep it until its deletion
     /// is done. When this returns that is durable; the watch tells what becomes of it.
     async fn delete(&self, application: &Application) -> Result<(), ServiceError>;

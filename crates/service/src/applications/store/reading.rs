@@ -29,6 +29,8 @@ pub(crate) struct ReadSet {
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(super) stamp: Option<Stamp>,
+    /// What it says since then lacks something, and may not be all.
+    pub(super) doubted: Option<Stamp>,
     /// Its applications, as far as they could be read; those of before where they cannot be read now.
     pub applications: BTreeMap<AppKey, Arc<Stored>>,
     /// Its sets, in the same way.
@@ -141,6 +143,22 @@ impl Seen {
                 self.projects.entry(name).or_insert(project);
             }
         }
+    }
+
+    /// Whether something that it has would be gone, were it this.
+    pub(super) fn would_lose(&self, name: &str, content: &io::Result<Vec<u8>>) -> bool {
+        let Ok(content) = content else { return false };
+        if !self.has_any() {
+            return false;
+        }
+        let mut now = Self::default();
+        now.read(name, Ok(content.clone()));
+        // Otherwise it stays, or is said to be unreadable.
+        !now.is_broken
+            && now.has_any()
+            && !(self.applications.keys().all(|key| now.applications.contains_key(key))
+                && self.sets.keys().all(|key| now.sets.contains_key(key))
+                && self.projects.keys().all(|name| now.projects.contains_key(name)))
     }
 
     /// A set that cannot be read is what it was before; so is one of which it is not known whether it is there.
@@ -298,7 +316,10 @@ fn read_one(value: &Value, place: &str, document: impl Fn() -> String) -> Result
             let bare = || bare(text("/metadata/namespace"), text("/metadata/name"));
             let application = serde_json::from_value(metadata)
                 .map_or_else(|_| bare(), |metadata| Application { metadata, ..Application::default() });
-            (application, Some(format!("{}: {error}", document())))
+            (
+                application,
+                Some(left_alone("its document cannot be read", &format!("{}: {error}", document()))),
+            )
         }
     };
     let key = AppKey::of(&application);

@@ -233,7 +233,7 @@ impl Watcher {
         }
         self.told_at = None;
         let mut problems = self.files.problems();
-        for seen in self.files.seen.values() {
+        for seen in self.files.each() {
             problems.extend(seen.set_problems.iter().cloned());
             // What cannot be read at all may be a set.
             problems.extend(seen.problems.iter().filter(|_| seen.is_broken).cloned());
@@ -331,7 +331,7 @@ fn judge(
     match document {
         // Kubernetes takes back no deletion either.
         Some(_) if is_deleting => {
-            let problem = "it is being deleted; its document counts again when that is done";
+            let problem = "its document counts again when its deletion is done";
             Ok((known, Some(problem.to_owned())))
         }
         Some(ReadSet { set: Some(set), problem }) => Ok((joined(known, set), problem)),

@@ -64,7 +64,67 @@ fn what_changes_is_told_once() {
     write("web.yaml", &format!("{WEB}---\n{other}"));
     assert_eq!(told(&mut watcher), ["applied other", "applied web"]);
     write("web.yaml", &other);
+    // Somebody may be about to write the rest.
+    assert_eq!(told(&mut watcher), Vec::<String>::new());
     assert_eq!(told(&mut watcher), ["gone web"]);
+}
+
+/// A file that is renamed may be in no list at that moment, and one that is written anew is there in part.
+#[test]
+fn what_is_not_there_for_a_moment_is_not_gone() {
+    let (folder, mut watcher, write) = bench();
+    let other = WEB.replace("name: web", "name: other");
+    write("web.yaml", &format!("{WEB}---\n{other}"));
+    told(&mut watcher);
+    let (path, away) = (folder.path().join("web.yaml"), folder.path().join("away"));
+    fs::rename(&path, &away).unwrap();
+    assert_eq!(told(&mut watcher), Vec::<String>::new());
+    fs::rename(&away, &path).unwrap();
+    assert_eq!(told(&mut watcher), Vec::<String>::new());
+    fs::rename(&path, folder.path().join("all.yaml")).unwrap();
+    assert_eq!([told(&mut watcher), told(&mut watcher)], [Vec::<String>::new(), Vec::new()]);
+    for part in [WEB.to_owned(), format!("{WEB}---\n# The other"), format!("{WEB}---\n{WEB}# twice")] {
+        write("all.yaml", &part);
+        assert!(told(&mut watcher).iter().all(|one| !one.starts_with("gone")), "{part}");
+        write("all.yaml", &format!("{WEB}---\n{other}# {}", part.len()));
+        assert!(told(&mut watcher).iter().all(|one| !one.starts_with("gone")), "{part}");
+    }
+    told(&mut watcher);
+    fs::remove_file(folder.path().join("all.yaml")).unwrap();
+    assert_eq!(told(&mut watcher), Vec::<String>::new());
+    assert_eq!(told(&mut watcher), ["gone other", "gone web"]);
+    assert_eq!(told(&mut watcher), Vec::<String>::new());
+}
+
+/// One that goes while its document cannot be read goes as it was known, also when nobody looked at it before.
+#[test]
+fn what_was_known_of_one_that_cannot_be_read_counts_after_a_restart() {
+    let (folder, mut watcher, write) = bench();
+    let annotated = "name: web, annotations: {tidegate.dev/depends-on: db}, finalizers: [resources-finalizer.argocd.argoproj.io]";
+    let text = WEB.replace("name: web", annotated);
+    write("web.yaml", &text);
+    told(&mut watcher);
+    let known = watcher.told.values().next().unwrap().application.clone();
+    kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+    for wrong in [
+        text.replace("{name: in-cluster}", "{name: in-cluster, namespace: 5}"),
+        text.replace("[resources-finalizer.argocd.argoproj.io]", "[5]"),
+    ] {
+        write("web.yaml", &wrong);
+        let mut again =
+            Watcher::new(Arc::new(SystemDisk), folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
+        let events = again.look();
+        let web = events.iter().find_map(|event| match event {
+            StoreEvent::Applied(stored) => Some(stored),
+            _ => None,
+        });
+        let web = web.unwrap();
+        assert!(web.problem.as_ref().unwrap().contains("left alone, as it was"), "{:?}", web.problem);
+        assert_eq!((&web.application.spec, &web.application.metadata), (&known.spec, &known.metadata));
+        fs::remove_file(folder.path().join("web.yaml")).unwrap();
+        assert_eq!([told(&mut again).len(), 0], [0, 0]);
+        assert!(told(&mut again).iter().any(|one| one.starts_with("applied web deleting")));
+    }
 }
 
 #[test]
@@ -87,6 +147,7 @@ fn what_is_away_or_empty_for_a_moment_counts_as_it_was() {
         assert_eq!(told(&mut watcher), ["applied web", "problems []"], "{begun:?}");
     }
     fs::remove_file(folder.path().join("web.yaml")).unwrap();
+    assert_eq!(told(&mut watcher), Vec::<String>::new());
     assert_eq!(told(&mut watcher), ["gone web"]);
 }
 

@@ -36,7 +36,7 @@ async fn a_document_that_vanishes_begins_a_deletion_that_is_not_taken_back() {
     backing.write(fleet()).await;
     let StoredSet { set: back, problem, .. } = open.set().await;
     assert_eq!(back.metadata.deletion_timestamp, leaving.metadata.deletion_timestamp);
-    assert!(problem.unwrap().contains("counts again when that is done"));
+    assert!(problem.unwrap().contains("counts again when its deletion is done"));
     open.sets.forget(&AppKey::of_set(&set)).await.unwrap();
     assert!(matches!(open.events.recv().await.unwrap(), SetEvent::Gone(_)));
     let another = open.set().await.set;
