@@ -177,7 +177,7 @@ pub async fn what_is_asked_for_in_a_resource_is_done_and_waited_for() {
     // Away with it, and with what it has.
     let ran = app(&site, &["delete", "shop"]).expect_code(2);
     let object = format!("may be deleted: ConfigMap {}/settings", site.namespace);
-    assert!(ran.err.contains(&object) && ran.err.contains("say --yes"), "{}", ran.err);
+    assert!(ran.out.contains(&object) && ran.err.contains("say --yes"), "{ran:?}");
     assert!(shop(&site).await["metadata"].get("deletionTimestamp").is_none());
     app(&site, &["delete", "shop", "--yes", "--reason", "it is withdrawn"]).expect_code(0);
     assert!(site.observer().find(&format!("{}/shop", path(&site))).await.unwrap().is_none());

@@ -144,6 +144,10 @@ fn what_the_message_advises_ends_the_wait_at_once() {
     fleet.wait(&["frontend", "backend"]);
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     fleet.until("backend", |app| message(app).contains("take its name out of tidegate.dev/depends-on there"));
+    // What waits may do so for long: it is looked at meanwhile.
+    fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/backend"]).expect_code(0);
+    fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    assert_eq!(fleet.get("backend")["status"]["sync"]["status"], "OutOfSync");
     fleet.replace("frontend.yaml", "depends-on: \"backend\"", "depends-on: \"\"");
     assert!(is_gone(&fleet, "backend"));
     Fleet::end(serving);

@@ -118,7 +118,7 @@ fn the_same_is_said_and_done_as_over_the_socket() {
     assert_eq!((&asked["initiatedBy"]["username"], &asked["sync"]["prune"]), (&json!("ann"), &json!(true)));
     // It is deleted with what it has.
     let named = there.run(&["delete", "frontend"]).expect_code(2);
-    assert!(named.err.contains("to be deleted: Deployment fleet/frontend"), "{named:?}");
+    assert!(named.out.contains("to be deleted: Deployment fleet/frontend"), "{named:?}");
     there.run(&["delete", "frontend", "--yes", "--timeout", "10m"]).expect_code(0);
     assert!(!there.fleet.path("frontend.yaml").exists());
     there.run(&["get", "frontend"]).expect_code(2);

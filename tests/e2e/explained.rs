@@ -95,7 +95,7 @@ fn a_deletion_is_shown_in_its_order_before_it_is_asked_for() {
     fleet.migrates_for("100ms");
     let serving = fleet.serve();
     fleet.wait(&["backend"]);
-    let shown = fleet.bench.run(&["app", "delete", "backend"]).expect_code(2).err;
+    let shown = fleet.bench.run(&["app", "delete", "backend"]).expect_code(2).out;
     let place = |words: &str| shown.find(words).unwrap_or_else(|| panic!("{words}: {shown}"));
     let order = [
         "Job fleet/drain (PreDelete",
@@ -117,7 +117,7 @@ fn a_deletion_is_shown_in_its_order_before_it_is_asked_for() {
         let gone = writes.into_iter().filter(|one| one["verb"] == "delete" && one["kind"] == "ConfigMap");
         gone.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
     };
-    let ran = fleet.bench.run(&["app", "delete", "backend", "--cascade", "orphan"]).expect_code(2).err;
+    let ran = fleet.bench.run(&["app", "delete", "backend", "--cascade", "orphan"]).expect_code(2).out;
     assert!(
         ran.contains("no object of it will be deleted") && ran.contains("stays: ConfigMap fleet/a-last"),
         "{ran}"

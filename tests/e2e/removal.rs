@@ -214,12 +214,35 @@ fn a_file_that_is_put_back_stops_a_deletion_that_has_not_begun() {
     Fleet::end(serving);
 }
 
+/// Its name is in no manifests any more, and the inventory has no hooks.
+#[test]
+fn a_hook_of_an_earlier_sync_goes_with_its_application() {
+    let fleet = Fleet::new();
+    fleet.migrates_for("100ms");
+    let serving = fleet.serve();
+    fleet.wait(&["backend"]);
+    fs::remove_file(fleet.path("repo/backend/migrate.yaml")).unwrap();
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    let migrate = || {
+        let objects = fleet.bench.json(&["sim", "objects", "-o", "json"]);
+        let mut objects = objects.as_array().unwrap().iter();
+        objects.any(|one| one["kind"] == "Job" && one["metadata"]["name"] == "migrate")
+    };
+    assert!(migrate(), "a hook is not pruned");
+    let shown = fleet.bench.run(&["app", "delete", "backend"]).expect_code(2);
+    assert!(shown.out.contains("to be deleted: Job fleet/migrate"), "{}", shown.out);
+    fleet.bench.run(&["app", "delete", "backend", "--yes"]).expect_code(0);
+    assert!(!migrate());
+    Fleet::end(serving);
+}
+
 #[test]
 fn an_application_is_deleted_by_command() {
     let fleet = Fleet::new();
     let (serving, before) = served(&fleet);
     let shown = fleet.bench.run(&["app", "delete", "frontend"]).expect_code(2);
-    assert!(shown.err.contains("to be deleted: Deployment fleet/frontend"), "{}", shown.err);
+    assert!(shown.out.contains("to be deleted: Deployment fleet/frontend"), "{}", shown.out);
     assert_eq!(since(&fleet, before), Vec::<String>::new());
     let ran = fleet.bench.run(&["app", "delete", "frontend", "--yes"]).expect_code(0);
     assert!(ran.err.contains("application frontend is deleted"), "{}", ran.err);

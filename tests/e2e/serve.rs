@@ -236,7 +236,9 @@ fn a_broken_application_says_what_is_wrong_and_the_others_go_on() {
         fs::write(fleet.path(&format!("broken-{name}.yaml")), text.replace(from, to)).unwrap();
     }
     fs::write(fleet.path("broken.yaml"), "kind: [\n").unwrap();
-    fs::write(fleet.path("repo/database/broken.yaml"), "kind: [\n").unwrap();
+    fs::write(fleet.path("repo/database/broken.yaml"), "apiVersion: v1\nkind: [\n").unwrap();
+    // Beside manifests, as a chart has it.
+    fs::write(fleet.path("repo/backend/values.yaml"), "replicas: 2\n").unwrap();
     fleet.commit();
     let serving = fleet.serve();
     fleet.wait(&["backend", "frontend"]);

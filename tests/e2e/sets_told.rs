@@ -318,6 +318,11 @@ fn an_ordered_deletion_says_that_it_goes_on_and_when_it_was_ended_what_is_left_a
     assert!(ended.err.contains("is being deleted already, and its ordered deletion has ended"), "{ended:?}");
     assert!(ended.err.contains("`tidegate appset retry argocd/fleet` begins it again"), "{ended:?}");
     served.until_listed(&["its ordered deletion has ended", "not today"]);
+    // Whoever writes it down again is told that, too.
+    served.write(BY_HAND, &[("dev-a", "dev"), ("prod-a", "prod")]);
+    let back = served.until_explained("its document counts again when its deletion is done");
+    assert!(back.contains("terminated by tester (not today)") && back.contains("begins it again"), "{back}");
+    fs::remove_file(served.bench.path().join("apps/fleet.yaml")).unwrap();
 
     served.appset(&["retry", "fleet", "--reason", "today"]).expect_code(0);
     served.until_explained("delete it by hand");

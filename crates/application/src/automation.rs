@@ -25,6 +25,11 @@ const HEAL_AGAIN_MAX: Duration = Duration::from_secs(300);
 /// A condition of our own: sync windows keep it from being synced by itself.
 const HELD: &str = "SyncWindowWarning";
 
+/// A condition of our own: what puts it right is undone again and again, and waits longer each time.
+const HEALS: &str = "SelfHealWarning";
+/// It is said from so many in a row on.
+const HEALS_TOLD: i64 = 3;
+
 /// What is done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
@@ -62,12 +67,31 @@ pub fn take_in(application: &mut Application, windows: &Windows, now: Timestamp)
     // While an operation is under way, what was said before it stays.
     if application.operation.is_none() {
         let waits = ConditionType::Other(HELD.to_owned());
-        let kinds = [ConditionType::SyncError, waits.clone()];
+        let heals = ConditionType::Other(HEALS.to_owned());
+        let kinds = [ConditionType::SyncError, waits.clone(), heals.clone()];
         let error = error.map(|error| (ConditionType::SyncError, error));
         let held = held.iter().map(|held| (waits.clone(), format!("it waits to be synced: {}", held.reason)));
-        conditions::set(&mut application.status.conditions, &kinds, error.into_iter().chain(held), now);
+        let again = heals_again(application, &next).map(|why| (heals, why));
+        let found = error.into_iter().chain(held).chain(again);
+        conditions::set(&mut application.status.conditions, &kinds, found, now);
     }
     held.map_or(next, |held| Next::Wait(held.until))
+}
+
+/// Why it is not put right at once, where that has been done several times in a row.
+fn heals_again(application: &Application, next: &Next) -> Option<String> {
+    let Next::Wait(due) = next else { return None };
+    let healed = healed(application.status.operation_state.as_ref()?);
+    (healed >= HEALS_TOLD).then(|| {
+        format!(
+            "it was put right {healed} times in a row, and something changes it again: the next time is {due}; see who writes to the objects that differ, or name the fields in spec.ignoreDifferences"
+        )
+    })
+}
+
+/// How many operations in a row, up to this one, have put the cluster right.
+fn healed(last: &OperationState) -> i64 {
+    last.operation.sync.as_ref().map_or(0, |sync| sync.auto_heal_attempts_count)
 }
 
 /// An operation that nobody asked for, and that waits to be begun, deploys what was the newest when it was decided on. Once
@@ -156,7 +180,7 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
         if !self_heal {
             return Decision::nothing();
         }
-        let healed = last.operation.sync.as_ref().map_or(0, |sync| sync.auto_heal_attempts_count);
+        let healed = healed(last);
         if let Some(due) = last.finished_at.map(|at| at.moment() + patience(healed)).filter(|due| *due > now)
         {
             return Decision { next: Next::Wait(due), error: None };

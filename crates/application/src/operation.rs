@@ -221,7 +221,14 @@ pub(crate) fn described(source: &ApplicationSource) -> String {
 /// [`Refused::OtherRevision`].
 pub fn may_name(application: &Application, asked: &OperationRequest) -> Result<(), Refused> {
     const HEAD: &str = "HEAD";
-    let Some(sync) = asked.sync.as_ref().filter(|sync| !sync.dry_run) else { return Ok(()) };
+    let Some(sync) = asked.sync.as_ref() else { return Ok(()) };
+    if sync.source.is_none() && sync.sources.is_empty() {
+        // Which is meant for which source is to be said.
+        revisions(asked, &Sources::of(application))?;
+    }
+    if sync.dry_run {
+        return Ok(());
+    }
     if automated(application).is_none() {
         return Ok(());
     }
@@ -231,7 +238,6 @@ pub fn may_name(application: &Application, asked: &OperationRequest) -> Result<(
     let named =
         if sync.revisions.is_empty() { std::slice::from_ref(&sync.revision) } else { &sync.revisions[..] };
     if named.len() != targets.len() {
-        // Which is meant for which source is not said: that is refused when it is looked at.
         return Ok(());
     }
     let other = named.iter().zip(targets).find(|(named, target)| !named.is_empty() && *named != target);

@@ -39,11 +39,14 @@ pub fn is_skipped(application: &Application) -> bool {
 
 /// Why nothing is done with an application that is left alone; `None` for all others.
 pub fn left_alone(application: &Application) -> Option<String> {
-    is_skipped(application).then(|| {
-        format!(
-            "application {} is left alone, as its annotation {SKIP_ANNOTATION} says; take that away, or write \"false\" there",
-            application.metadata.name
-        )
+    let name = &application.metadata.name;
+    let says = || format!("is left alone, as its annotation {SKIP_ANNOTATION} says");
+    is_skipped(application).then(|| match application.is_deleting() {
+        true => format!(
+            "application {name} is to be deleted, and {} until then; take that away, or write \"false\" there: where its file is gone, put that back without the annotation, and remove it again",
+            says()
+        ),
+        false => format!("application {name} {}; take that away, or write \"false\" there", says()),
     })
 }
 

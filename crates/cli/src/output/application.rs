@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidegate_application::dependencies::DEPENDS_ON;
 use tidegate_application::operation::reason;
 use tidegate_application::sources::revisions;
-use tidegate_application::{automated, deletion};
+use tidegate_application::{automated, deletion, refresh};
 use tidegate_model::HealthStatus;
 use tidegate_model::argo::{Application, ApplicationSource, ResourceStatus, RevisionHistory, Time};
 use tidegate_service::lines::WindowLine;
@@ -79,6 +79,7 @@ pub fn show(application: &Application, window: Option<&WindowLine>, width: Optio
     line("Sync Window:", window.map(ToString::to_string).unwrap_or_default());
     line("Depends On:", application.annotation(DEPENDS_ON).unwrap_or_default().to_owned());
     line("Deleting:", deleting(application));
+    line("Left Alone:", refresh::left_alone(application).unwrap_or_default());
     let revision =
         status.sync.as_ref().map(|sync| short(&sync.revision, &sync.revisions)).unwrap_or_default();
     let targets = application.sources().iter().map(|source| or(&source.target_revision, "HEAD"));

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use tidegate_cluster::{Cluster, LiveQuery, Reach};
 use tidegate_lifecycle::operation::{Fact, Operation, Progress, State, TaskState};
 use tidegate_model::{
-    Action, Destination, Discovery, Gvk, LiveObject, ObjectKey, ResultCode, SyncOptions, SyncRequest, Task,
-    annotations,
+    Action, Cascade, Destination, Discovery, Gvk, LiveObject, ObjectKey, ResultCode, SyncOptions,
+    SyncRequest, Task, annotations,
 };
 use tidegate_oplog::{Inventory, InventoryChange, InventoryUpdate, Known};
 use tidegate_planner::{Planned, deleted_objects};
@@ -87,13 +87,15 @@ pub(super) fn owned(request: &SyncRequest, targets: &Targets, discovery: &Discov
     }
 }
 
-/// How far a plan looks. Where the inventory lacks nothing, no further. Else all of the cluster, if something may be pruned;
-/// and without that, nothing or a little: what would only be shown is not worth more.
+/// How far a plan looks. Where the inventory lacks nothing, no further; but an application that goes is searched for, since hooks
+/// of earlier syncs are in no inventory. Else all of the cluster, if something may be pruned; and without that, nothing or a
+/// little: what would only be shown is not worth more.
 pub(super) fn reach(request: &SyncRequest, known: Option<&Known>, places: &Places) -> Reach {
     let SyncOptions { prune, adopt, .. } = request.options;
+    let goes = request.deletion.is_some_and(Cascade::deletes);
     match known {
-        Some(known) if !adopt && !places.moved && (known.searched || !prune) => Reach::Places,
-        _ if prune || adopt => Reach::Everything,
+        Some(known) if !goes && !adopt && !places.moved && (known.searched || !prune) => Reach::Places,
+        _ if goes || prune || adopt => Reach::Everything,
         _ => Reach::Kinds,
     }
 }

@@ -138,9 +138,15 @@ pub(crate) fn dry_run_failed(operation: &Operation) -> String {
         [name] => format!("namespace {name} does not exist"),
         names => format!("namespaces {} do not exist", names.join(", ")),
     };
-    let advice =
-        "and objects of this operation go there; create what is missing, or sync with CreateNamespace=true";
-    with_reason(DRY_RUN_FAILED, &[&format!("{reason}, {advice}")])
+    let request = &operation.header.request;
+    let advice = match request.options.has("CreateNamespace=true") {
+        false => "create what is missing, or sync with CreateNamespace=true".to_owned(),
+        true => format!(
+            "create what is missing, or have it among the manifests: CreateNamespace=true makes the namespace of the destination alone, which is {}",
+            request.namespace
+        ),
+    };
+    with_reason(DRY_RUN_FAILED, &[&format!("{reason}, and objects of this operation go there; {advice}")])
 }
 
 impl Loss {

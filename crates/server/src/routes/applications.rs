@@ -290,7 +290,7 @@ struct ApplicationDeletion {
 async fn plan_deletion(call: Call<DeleteQuery>) -> Result<ApplicationDeletion, Problem> {
     let (serving, _) = one(&call).await?;
     let plan = serving.plan_deletion(&named(&call), call.query.cascade).await?;
-    Ok(ApplicationDeletion { removes_file: serving.is_in_file(&named(&call))?, plan })
+    Ok(ApplicationDeletion { removes_file: serving.goes_with_file(&named(&call)).await?, plan })
 }
 
 async fn window(call: Call) -> Result<WindowLine, Problem> {

@@ -112,6 +112,8 @@ pub(crate) struct AppState {
     preparing: bool,
     /// What its branch meant when its operation was prepared, which waits since then for those it depends on.
     found: Option<Vec<String>>,
+    /// Its deletion waits for others, and until then it is compared.
+    waits_to_go: bool,
     /// Whom it waits for and has had looked at for that, and with which commits.
     looked_at: Option<(AppKey, Vec<String>)>,
     /// What progressive syncs want of it.
@@ -174,6 +176,7 @@ impl Actor for ApplicationActor {
             ended: 0,
             preparing: false,
             found: None,
+            waits_to_go: false,
             looked_at: None,
             runs: Runs::default(),
             carried: None,
@@ -380,6 +383,10 @@ impl AppState {
         }
         let superseding = self.compare_with_newer(now);
         let is_held = self.hold(now);
+        self.waits_to_go = is_held && self.application.is_deleting();
+        if self.waits_to_go {
+            self.compare(myself, now);
+        }
         if !is_held {
             self.tell_begin(now);
         }

@@ -14,7 +14,9 @@ use tidegate_applicationset::ownership::set_of;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Counted, EngineError, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest, ResourceStatus};
-use tidegate_model::{Cascade, Gvk, ObjectKey, OperationId, Plan, ResourceSelector, Warning, Wisher};
+use tidegate_model::{
+    Cascade, Gvk, ObjectKey, OperationId, Plan, ResourceSelector, Severity, Warning, Wisher,
+};
 use tokio::sync::{broadcast, oneshot};
 
 use super::asked::RepositoryRequests;
@@ -145,10 +147,11 @@ impl Serving {
         Ok(AppKey::of(self.only(text)?.as_ref()))
     }
 
-    /// Whether the application that is meant is written down in a file of the folder that is served, which its deletion changes.
-    pub fn is_in_file(&self, text: &str) -> Result<bool, ServiceError> {
+    /// Whether the application that is meant is written down in a file of the folder that is served, which its deletion removes.
+    pub async fn goes_with_file(&self, text: &str) -> Result<bool, ServiceError> {
         let application = self.only(text)?;
-        Ok(!self.shared.store.is_shared() && set_of(&application).is_none())
+        let is_in_file = !self.shared.store.is_shared() && set_of(&application).is_none();
+        Ok(is_in_file && self.shared.store.keeps(&application).await.is_none())
     }
 
     /// Asks for an operation of the application that is meant. Returns when that is durable.
@@ -220,7 +223,15 @@ impl Serving {
     pub async fn plan_deletion(&self, text: &str, cascade: Cascade) -> Result<DeletionPlan, ServiceError> {
         let application = self.only(text)?;
         let planned = deleting::plan(&self.shared, &application, cascade).await;
-        planned.map(|plan| DeletionPlan::of(&plan)).map_err(ServiceError::refused)
+        let mut plan = planned.map(|plan| DeletionPlan::of(&plan)).map_err(ServiceError::refused)?;
+        plan.warnings.extend(self.shared.store.keeps(&application).await.map(|why| Warning {
+            severity: Severity::Warning,
+            code: "file-stays".to_owned(),
+            object: None,
+            origin: None,
+            message: format!("the deletion is refused: {why}"),
+        }));
+        Ok(plan)
     }
 
     async fn request(&self, message: impl FnOnce(Answer) -> SupervisorMessage) -> Result<(), ServiceError> {

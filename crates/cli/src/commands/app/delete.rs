@@ -14,7 +14,7 @@ use super::way::{Shown, Way};
 use crate::args::AppDeleteArgs;
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::{Printer, counted};
+use crate::output::{Printer, Style, Text, counted, one_line};
 use crate::signals::Signals;
 
 /// Before what a deletion has left where it is, in the message of its operation.
@@ -26,10 +26,13 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
     let cascade = Cascade::from(args.cascade);
     if !args.yes {
         match (way.plan_deletion(args.name.clone(), cascade).await, &known) {
-            (Ok(plan), _) => name_what_goes(&plan, printer),
+            (Ok(plan), _) => {
+                printer.out(&text(what_goes(&plan)))?;
+                plan.warnings.iter().for_each(|warning| printer.warn(&warning.to_string()));
+            }
             (Err(error), Shown::Told(_)) => printer.warn(&format!("what would go cannot be told: {error}")),
             (Err(error), Shown::Read(read)) => {
-                name_what_is_known(&read.application, cascade, printer);
+                printer.out(&text(what_is_known(&read.application, cascade)))?;
                 printer.note(&error.to_string());
             }
         }
@@ -52,48 +55,52 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
 }
 
 /// What goes by what the status of an application says that it has: its service may know of more, and of what stays.
-fn name_what_is_known(application: &Application, cascade: Cascade, printer: &Printer) {
+fn what_is_known(application: &Application, cascade: Cascade) -> Vec<String> {
     let known = match cascade {
         Cascade::Orphan => Default::default(),
         _ => deletion::owned(application),
     };
-    match u32::try_from(known.len()).unwrap_or(u32::MAX) {
-        0 => printer.warn("no object of it is known that would be deleted"),
-        number => printer
-            .warn(&format!("{} of it, by its status, may be deleted", counted(number, "object", "objects"))),
-    }
-    for (gvk, namespace, name) in known {
+    let first = match u32::try_from(known.len()).unwrap_or(u32::MAX) {
+        0 => "no object of it is known that would be deleted".to_owned(),
+        number => format!("{} of it, by its status, may be deleted", counted(number, "object", "objects")),
+    };
+    let each = known.into_iter().map(|(gvk, namespace, name)| {
         let place = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
-        printer.note(&format!("may be deleted: {} {place}", gvk.kind));
-    }
+        format!("may be deleted: {} {place}", gvk.kind)
+    });
+    std::iter::once(first).chain(each).collect()
 }
 
 /// What goes, in its order, and what stays and why.
-fn name_what_goes(plan: &DeletionPlan, printer: &Printer) {
+fn what_goes(plan: &DeletionPlan) -> Vec<String> {
     let count = |steps: &[&DeletionStep]| u32::try_from(steps.len()).unwrap_or(u32::MAX);
     let (hooks, goes): (Vec<&DeletionStep>, Vec<&DeletionStep>) = plan.steps.iter().partition(|one| one.hook);
-    match goes.is_empty() {
-        true => printer.warn("no object of it will be deleted"),
-        false => printer
-            .warn(&format!("{} will be deleted, in this order", counted(count(&goes), "object", "objects"))),
-    }
-    for step in &plan.steps {
+    let mut lines = vec![match goes.is_empty() {
+        true => "no object of it will be deleted".to_owned(),
+        false => format!("{} will be deleted, in this order", counted(count(&goes), "object", "objects")),
+    }];
+    lines.extend(plan.steps.iter().map(|step| {
         let (phase, wave) = (step.phase, step.wave);
-        printer.note(&match step.hook {
+        match step.hook {
             true => format!("hook to be run: {} ({phase}, wave {wave})", step.object()),
             false => format!("to be deleted: {} (wave {wave})", step.object()),
-        });
-    }
-    for step in &plan.stays {
-        printer.note(&format!("stays: {}: {}", step.object(), step.reason));
-    }
+        }
+    }));
+    lines.extend(plan.stays.iter().map(|step| format!("stays: {}: {}", step.object(), step.reason)));
     if !hooks.is_empty() {
-        printer.note(&format!(
-            "{} will run",
-            counted(count(&hooks), "hook of the deletion", "hooks of the deletion")
-        ));
+        let hooks = counted(count(&hooks), "hook of the deletion", "hooks of the deletion");
+        lines.push(format!("{hooks} will run"));
     }
-    plan.warnings.iter().for_each(|warning| printer.warn(&warning.to_string()));
+    lines
+}
+
+fn text(lines: Vec<String>) -> Text {
+    let mut text = Text::new();
+    for line in lines {
+        text.add(Style::Plain, one_line(&line));
+        text.end_line();
+    }
+    text
 }
 
 /// Waits until it is gone, or cannot be deleted.

@@ -61,6 +61,10 @@ impl AppState {
             return;
         }
         self.refreshes_are_done();
+        if self.application.is_deleting() && !self.waits_to_go {
+            // Its deletion has begun, of which this may have seen a part.
+            return;
+        }
         let now = self.now();
         comparison::take_in(&mut self.application, outcome, with.level, now);
         refresh::answered(&mut self.application, with.asked.as_deref());

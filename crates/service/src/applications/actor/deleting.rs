@@ -43,7 +43,7 @@ impl AppState {
         }
         self.take_back(now).await;
         let mut asked = false;
-        if self.application.is_deleting() {
+        if self.application.is_deleting() && !self.waits_to_go {
             // It is compared no more: who asks for that wants it to be tried again.
             let annotated = self.application.metadata.annotations.remove(REFRESH_ANNOTATION).is_some();
             asked = annotated || self.asked.take().is_some_and(|level| level >= Level::Forced);

@@ -19,12 +19,11 @@ enum Is {
 }
 
 impl AppState {
-    /// Somebody asks for a comparison. Of an application that is being deleted, which is compared no more, that has its deletion
-    /// tried again.
+    /// Somebody asks for a comparison. Of an application whose deletion has begun, which is compared no more, that has its
+    /// deletion tried again.
     pub(super) fn refresh(&mut self, level: Level, reply: Answer) {
         self.ask(level);
-        let is = if self.application.is_deleting() { Is::Done } else { Is::Waiting };
-        self.refreshes.push(Refresh { reply, is });
+        self.refreshes.push(Refresh { reply, is: Is::Waiting });
     }
 
     /// A comparison begins: what was asked for before is answered by it.
@@ -56,6 +55,9 @@ impl AppState {
             (None, Some(problem)) => Some(format!("application {} cannot be compared: {problem}", self.key)),
             (None, None) => None,
         };
+        if self.application.is_deleting() && !self.waits_to_go {
+            self.refreshes.iter_mut().for_each(|one| one.is = Is::Done);
+        }
         for Refresh { reply, is } in std::mem::take(&mut self.refreshes) {
             match (is, &cannot) {
                 (Is::Done, _) => drop(reply.send(Ok(()))),

@@ -15,6 +15,8 @@ use crate::applications::store::AppKey;
 
 /// A condition of our own.
 const DEPENDENCY_ERROR: &str = "DependencyError";
+/// So many are named that are not there yet.
+const NAMED_MAX: usize = 5;
 
 impl AppState {
     /// Tells those it has to do with that it has changed.
@@ -94,15 +96,26 @@ impl AppState {
         dependencies::cycle(&name(&self.key), depend).map(|cycle| in_words(&cycle))
     }
 
-    /// The first that it depends on and that is not there yet, and why.
+    /// Those that it depends on and that are not there yet, and why.
     pub(super) fn not_ready(&self) -> Option<String> {
         let deploys = dependencies::deploys(&self.application, self.found.as_deref());
-        self.first_not_ready(&deploys).map(|(_, why)| why)
+        let mut all = self.all_not_ready(&deploys).map(|(_, why)| why);
+        let named = all.by_ref().take(NAMED_MAX).collect::<Vec<_>>().join("; ");
+        let more = all.count();
+        match (named.is_empty(), more) {
+            (true, _) => None,
+            (false, 0) => Some(named),
+            (false, more) => Some(format!("{named}; and {more} more")),
+        }
     }
 
     fn first_not_ready(&self, deploys: &[String]) -> Option<(AppKey, String)> {
-        let mut wanted = dependencies::of(&self.application).into_iter();
-        wanted.find_map(|one| {
+        self.all_not_ready(deploys).next()
+    }
+
+    fn all_not_ready(&self, deploys: &[String]) -> impl Iterator<Item = (AppKey, String)> {
+        let wanted = dependencies::of(&self.application).into_iter();
+        wanted.filter_map(|one| {
             let found = self.shared.board.get(&key(&one));
             let why = why_not(found.as_deref(), &self.application, deploys)?;
             Some((key(&one), format!("{one}: {why}")))

@@ -56,6 +56,10 @@ impl SetState {
         let failure =
             self.failure.as_ref().filter(|failure| Some(&failure.message) != self.cut_short().as_ref());
         let line = match (&self.problem, failure, &explanation) {
+            // Why its deletion is where it is matters more than that its document is back.
+            (Some(problem), _, Some(explanation)) if self.set.metadata.deletion_timestamp.is_some() => {
+                format!("{explanation}; {problem}")
+            }
             (Some(problem), _, _) => problem.clone(),
             (None, Some(failure), None) => failure.message.clone(),
             (None, Some(failure), Some(explanation)) => format!("{explanation}; {}", failure.message),
