@@ -33,6 +33,9 @@ impl Wanted {
 /// What a file says that is not to be read.
 const SKIPPED: &[u8] = b"+argocd:skip-file-rendering";
 
+/// How the pointers of Git LFS begin.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/";
+
 /// What every manifest has.
 const WORDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
@@ -47,7 +50,10 @@ fn is_left_out(content: &[u8], is_json: bool) -> bool {
     };
     let is_manifest =
         WORDS.iter().all(|word| has(word.as_bytes())) || WORDS.iter().filter(is_field).count() > 1;
-    has(SKIPPED) || !is_json && !is_manifest
+    // What is no text, and what stands for a file that is elsewhere, may be a manifest: it is refused by name.
+    let is_text = std::str::from_utf8(content).is_ok() && !content.contains(&0);
+    let is_whole = is_text && !content.starts_with(LFS_POINTER);
+    has(SKIPPED) || !is_json && is_whole && !is_manifest
 }
 
 /// Reads the files that are wanted.
@@ -102,6 +108,8 @@ mod tests {
             ("apiVersion: v1\nkind: ConfigMap\n", false, false),
             ("apiversion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", false, false),
             ("kind: [\n", false, true),
+            ("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", false, false),
+            ("k\0i\0n\0d\0", false, false),
             ("# +argocd:skip-file-rendering\n{{ no yaml }}\n", false, true),
             (&format!("{map}---\n# +argocd:skip-file-rendering\n"), false, true),
             ("{}", true, false),

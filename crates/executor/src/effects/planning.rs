@@ -228,7 +228,8 @@ pub(super) async fn draw(
         namespaces.iter().filter(|sight| sight.terminating).map(|sight| sight.name.clone()).collect();
     let mut planned = plan(&live, &terminating);
     planned.plan.warnings.splice(0..0, targets.warnings);
-    unsearched::review(request, &query, &unsearched, &mut planned.plan);
+    let is_known = known.is_some_and(|known| known.searched && !places.moved);
+    unsearched::review(request, &query, (&unsearched, is_known), &mut planned.plan);
     review_health(&mut planned);
     Targets::gate(&targets.gates, &mut planned.plan);
     Ok(Drawn { planned, live, is_whole: unsearched.is_empty(), query, namespaces })

@@ -14,8 +14,13 @@ const NAMED_MAX: usize = 10;
 
 /// Says of which kinds the application may have objects that nobody could look for. A deletion does not run then: it would end
 /// with the application, and leave them behind. Where only other namespaces than the application's own could not be looked
-/// through, nothing is said.
-pub(super) fn review(request: &SyncRequest, query: &LiveQuery, unsearched: &[Unsearched], plan: &mut Plan) {
+/// through, nothing is said. Where it is known where all of its objects are (`is_known`), only hooks of earlier syncs can be missed.
+pub(super) fn review(
+    request: &SyncRequest,
+    query: &LiveQuery,
+    (unsearched, is_known): (&[Unsearched], bool),
+    plan: &mut Plan,
+) {
     let deletes = request.deletion.is_some_and(Cascade::deletes);
     if !deletes && (request.deletion.is_some() || !request.options.prune) {
         return;
@@ -27,9 +32,10 @@ pub(super) fn review(request: &SyncRequest, query: &LiveQuery, unsearched: &[Uns
     if blind.is_empty() {
         return;
     }
-    let (severity, meaning) = match deletes {
-        true => (Severity::Error, "so nothing is deleted, or they would be left behind"),
-        false => (Severity::Warning, "so none that is no longer in the manifests is found"),
+    let (severity, meaning) = match (deletes, is_known) {
+        (true, false) => (Severity::Error, "so nothing is deleted, or they would be left behind"),
+        (true, true) => (Severity::Warning, "so hooks of earlier syncs may be left behind"),
+        (false, _) => (Severity::Warning, "so none that is no longer in the manifests is found"),
     };
     let kinds = blind.iter().map(|one| one.kind.to_string());
     plan.warnings.push(Warning {

@@ -229,6 +229,10 @@ impl AppState {
             AppMessage::Overwritten(ended) => self.is_overwritten(ended).await,
             AppMessage::Compare(level) => self.ask(level),
             AppMessage::Refresh { level, reply } => self.refresh(level, reply),
+            AppMessage::Show { reply } => {
+                self.step(myself).await;
+                return drop(reply.send(Ok(())));
+            }
             AppMessage::Stirred => self.stir(myself, Why::News),
             // What it waits for is looked at below.
             AppMessage::Related => {}
@@ -383,8 +387,12 @@ impl AppState {
         }
         let superseding = self.compare_with_newer(now);
         let is_held = self.hold(now);
-        self.waits_to_go = is_held && self.application.is_deleting();
+        let waited = std::mem::replace(&mut self.waits_to_go, is_held && self.application.is_deleting());
         if self.waits_to_go {
+            if !waited {
+                // What was asked for before was taken for its deletion.
+                self.ask(if self.refreshes.is_empty() { Level::Latest } else { Level::Forced });
+            }
             self.compare(myself, now);
         }
         if !is_held {

@@ -59,6 +59,8 @@ pub(crate) enum SupervisorMessage {
     Compare { key: AppKey, level: Level },
     /// Somebody asks for a comparison.
     Refresh { key: AppKey, level: Level, reply: Answer },
+    /// Somebody wants to know what is told of it by now: [`AppMessage::Show`].
+    Show { key: AppKey, reply: Answer },
     /// Somebody asks for an operation.
     Sync { key: AppKey, asked: Box<OperationRequest>, plan: Option<ByPlan>, reply: Answer },
     /// Somebody approves a kept plan: [`AppMessage::Approve`].
@@ -96,6 +98,8 @@ pub(crate) enum AppMessage {
     Compare(Level),
     /// Somebody asks for a comparison, and is answered when that is shown.
     Refresh { level: Level, reply: Answer },
+    /// The answer is given when all that it was told before is shown.
+    Show { reply: Answer },
     /// Something in the cluster has changed; others may have as well.
     Stirred,
     /// An application that it depends on, or that depends on it, stands in another way.

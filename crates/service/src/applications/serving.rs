@@ -203,8 +203,7 @@ impl Serving {
         text: &str,
         revision: Option<String>,
     ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
-        self.catch_up().await;
-        let application = self.only(text)?;
+        let application = self.as_written(text).await?;
         let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
         let differing = comparing::differences(&self.shared, &application, revision, moved);
         differing.await.map_err(ServiceError::refused)
@@ -212,8 +211,7 @@ impl Serving {
 
     /// What a sync of the application that is meant would do, wave by wave.
     pub async fn plan(&self, text: &str, revision: Option<String>) -> Result<Plan, ServiceError> {
-        self.catch_up().await;
-        let application = self.only(text)?;
+        let application = self.as_written(text).await?;
         let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
         let planning = comparing::plan(&self.shared, &application, revision, moved);
         planning.await.map_err(ServiceError::refused)
@@ -221,9 +219,12 @@ impl Serving {
 
     /// What the deletion of the application that is meant would do.
     pub async fn plan_deletion(&self, text: &str, cascade: Cascade) -> Result<DeletionPlan, ServiceError> {
-        let application = self.only(text)?;
+        let application = self.as_written(text).await?;
         let planned = deleting::plan(&self.shared, &application, cascade).await;
         let mut plan = planned.map(|plan| DeletionPlan::of(&plan)).map_err(ServiceError::refused)?;
+        if application.is_deleting() {
+            return Ok(plan);
+        }
         plan.warnings.extend(self.shared.store.keeps(&application).await.map(|why| Warning {
             severity: Severity::Warning,
             code: "file-stays".to_owned(),
@@ -295,12 +296,25 @@ impl Serving {
         tokio::time::timeout(COMPARED_WITHIN, asking).await.unwrap_or_else(slow)
     }
 
+    /// The application that is meant, as it is written down by now.
+    pub(super) async fn as_written(&self, text: &str) -> Result<Arc<Application>, ServiceError> {
+        let is_looked_at = self.catch_up().await;
+        let key = self.one(text)?;
+        if is_looked_at {
+            // One that is left alone has nobody to ask.
+            let shown = self.request(|reply| SupervisorMessage::Show { key, reply });
+            drop(tokio::time::timeout(CAUGHT_UP_WITHIN, shown).await);
+        }
+        self.only(text)
+    }
+
     /// Returns when what was in the store before counts: whoever changes a file, and asks for something then, means what the file
-    /// says now. A store that does not answer is not waited for.
-    async fn catch_up(&self) {
-        let Some(number) = self.shared.store.look_soon() else { return };
+    /// says now. A store that does not answer is not waited for. Says whether the store was looked at for that.
+    async fn catch_up(&self) -> bool {
+        let Some(number) = self.shared.store.look_soon() else { return false };
         let mut looked = self.shared.looked.subscribe();
         let seen = looked.wait_for(|looked| *looked >= number);
         drop(tokio::time::timeout(CAUGHT_UP_WITHIN, seen).await);
+        true
     }
 }

@@ -98,6 +98,9 @@ impl Actor for Supervisor {
                 state.look_at_projects(&state.shared.projects.set_globals(told));
             }
             SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
+            SupervisorMessage::Show { key, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Show { reply });
+            }
             SupervisorMessage::Refresh { key, level, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Refresh { level, reply });
             }

@@ -118,7 +118,7 @@ impl Scenario {
             outcome.deployed.iter().map(|(name, commit, done)| (name.as_str(), *commit, *done)).collect();
         match self {
             Self::Sync => assert_eq!(deployed, [(ALONE, 1, true), (ALONE, 2, true)]),
-            _ => assert_eq!(deployed, [("a", 1, true), ("b", 1, true), ("c", 1, true)]),
+            _ => assert_eq!(deployed, [("a", 1, true), ("b", 1, true), ("c", 1, true)], "{self:?}"),
         }
         let (stays, goes) = (vec![Change::Made], vec![Change::Made, Change::Removed]);
         let expected: &[(&str, &Vec<Change>)] = match self {

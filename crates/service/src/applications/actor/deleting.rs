@@ -27,6 +27,8 @@ impl AppState {
         if let Some(asker) = Asker::new(by, reason, now) {
             asker.annotate(&mut removed.metadata.annotations);
         }
+        // What was known before may not be written after that.
+        self.await_write(None).await;
         self.shared.store.delete(&removed).await.map_err(|error| error.to_string())?;
         // A cluster tells of its own time, and of what it keeps.
         if !self.shared.store.is_shared() {
@@ -108,6 +110,7 @@ impl AppState {
     async fn release(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         let mut released = Application::clone(&self.application);
         released.metadata.finalizers.retain(|one| !is_own_finalizer(one));
+        self.await_write(None).await;
         match self.shared.store.release(&released).await {
             Ok(()) => self.application.metadata.finalizers = released.metadata.finalizers,
             Err(error) => {

@@ -191,7 +191,7 @@ impl AppState {
     }
 
     /// Waits for the write that is under way, for so long at most, and takes in how it has ended; nothing where it has not.
-    async fn await_write(&mut self, patience: Option<Duration>) -> Option<Result<(), String>> {
+    pub(super) async fn await_write(&mut self, patience: Option<Duration>) -> Option<Result<(), String>> {
         let writing = self.writing.as_mut()?;
         let ended = match patience {
             Some(patience) => tokio::time::timeout(patience, &mut writing.task).await.ok()?,
@@ -203,7 +203,7 @@ impl AppState {
             Err(_) => Err("it was not written to the end".to_owned()),
         });
         let now = self.now();
-        self.settle(written.as_ref().err().cloned());
+        self.settle(written.as_ref().err().map(|why| (why.clone(), writing.what.operation.clone())));
         match &written {
             Ok(()) => {
                 (self.kept_at, self.took) = (now, now.since(writing.begun));
@@ -326,11 +326,11 @@ impl AppState {
         }
     }
 
-    /// Takes in how the last write has ended, and shows what is new in that.
-    fn settle(&mut self, why: Option<String>) {
+    /// Takes in how the last write has ended, which was about this operation, and shows what is new in that.
+    fn settle(&mut self, wrong: Option<(String, Option<OperationRequest>)>) {
         let now = self.now();
         let before = self.unkept.take();
-        let Some(why) = why else {
+        let Some((why, operation)) = wrong else {
             if before.is_some() {
                 tracing::info!(application = %self.key, "what is known of an application can be kept again");
                 self.show();
@@ -342,7 +342,6 @@ impl AppState {
             tracing::error!(application = %self.key, problem = why, "what is known of an application cannot be kept");
         }
         let since = before.map_or(now, |before| before.since);
-        let operation = self.application.operation.clone();
         self.unkept = Some(Unkept { why, since, tried_at: now, operation });
         if is_new {
             self.show();

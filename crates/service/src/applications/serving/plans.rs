@@ -63,8 +63,7 @@ impl Serving {
         text: &str,
         mut asked: OperationRequest,
     ) -> Result<(PlanLine, Plan), ServiceError> {
-        self.catch_up().await;
-        let application = self.only(text)?;
+        let application = self.as_written(text).await?;
         operation::disown(&mut asked);
         if asked.sync.as_ref().is_some_and(|sync| sync.dry_run) {
             return Err(ServiceError::refused(

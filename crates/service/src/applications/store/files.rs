@@ -1,6 +1,6 @@
 //! The files of a folder, looked at again and again: only what has changed is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::AppKey;
 use super::projects::{self, Named};
+use super::reading::doubt::{Doubt, Lacks};
 use super::reading::{Seen, Stamp, written_twice};
 use crate::error::ServiceError;
 
@@ -18,28 +20,40 @@ use crate::error::ServiceError;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// So often a folder is listed until it says the same twice. Whoever renames a file at that moment has it in no list.
 const LISTED_MAX: usize = 4;
+/// What is not there any more is gone when it is still not there so long after that was seen.
+const GONE_AFTER: Duration = Duration::from_millis(900);
+/// What a file does not say any more that is written again and again is gone after so long.
+pub(super) const GONE_AT_LAST: Duration = Duration::from_secs(10);
 
 /// The files of a folder, as they were seen last.
 #[derive(Default)]
 pub(crate) struct Files {
     folder: PathBuf,
     seen: BTreeMap<PathBuf, Seen>,
-    /// Those that the last look did not find. They count until another one has not found them either.
-    missed: BTreeMap<PathBuf, Seen>,
+    /// Those that were not found any more, and since when: they count until that is sure.
+    missed: BTreeMap<PathBuf, (Seen, Option<Instant>)>,
     /// The folder itself cannot be read.
     is_away: bool,
-    /// Nobody has to have made it.
+    /// Some of its files could not be looked at, and nobody knows what is in them.
+    is_blind: bool,
+    /// Files were taken away or renamed while it was listed: what was not found may be there.
+    is_in_flux: bool,
+    /// Nobody has to have made it, and nobody else takes anything out of it.
     is_ours: bool,
     /// Only its sets are asked for.
     has_only_sets: bool,
     /// What is wrong with the folder, or with a file that cannot be looked at.
     problems: Vec<String>,
+    /// What is gone is sure after so long.
+    patience: Duration,
+    /// When it was looked at first, and last if that was another look.
+    looked: Option<(Instant, Option<Instant>)>,
 }
 
 impl Files {
     /// Those of a folder.
     pub fn of(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), ..Self::default() }
+        Self { folder: folder.to_owned(), patience: GONE_AFTER, ..Self::default() }
     }
 
     /// Those of a folder of our own, which is there once there is something in it.
@@ -52,26 +66,51 @@ impl Files {
         Self { has_only_sets: true, ..Self::of(folder) }
     }
 
-    /// Reads what has changed, and says whether anything has.
-    pub fn look(&mut self) -> bool {
+    /// Of what is gone the next look is sure, however soon it comes.
+    #[cfg(test)]
+    pub fn without_patience(self) -> Self {
+        Self { patience: Duration::ZERO, ..self }
+    }
+
+    /// Whether what was in no file at the first look was looked for once more since.
+    pub fn has_looked_twice(&self) -> bool {
+        let is_late = |(first, last): (Instant, Option<Instant>)| {
+            last.is_some_and(|last| last.duration_since(first) >= self.patience)
+        };
+        self.looked.is_some_and(is_late)
+    }
+
+    /// Reads what has changed, and says whether anything has. `removed`: files that were taken away on purpose.
+    pub fn look(&mut self, removed: &BTreeSet<PathBuf>) -> bool {
+        let now = Instant::now();
+        self.looked = Some(self.looked.map_or((now, None), |(first, _)| (first, Some(now))));
         let was_away = self.is_away;
         let (found, problems) = self.stamps();
         let mut has_changed = was_away != self.is_away || problems != self.problems;
         self.problems = problems;
         // Of a folder that is away nothing is known.
-        has_changed |= !self.is_away && self.miss(&found);
+        has_changed |= !self.is_away && self.miss(&found, (removed, now));
         for (path, stamp) in found {
             let seen = self.seen.entry(path.clone()).or_default();
             if seen.stamp == Some(stamp) {
+                has_changed |= seen.doubt.take().is_some();
                 continue;
             }
             let content = fs::read(&path);
-            // Whoever writes a file anew may have come to a part of it: what it does not say any more counts once it stays so.
-            if !self.is_ours && seen.doubted != Some(stamp) && seen.would_lose(&name(&path), &content) {
-                seen.doubted = Some(stamp);
-                continue;
+            // Whoever writes a file anew may have come to a part of it.
+            if !self.is_ours
+                && let Some(lacks) = seen.would_lose(&name(&path), &content)
+            {
+                let before = seen.doubt.take();
+                let doubt = Doubt::of(before, stamp, lacks, now);
+                let is_sure = doubt.is_sure(now, self.patience);
+                seen.doubt = Some(Box::new(doubt));
+                if !is_sure {
+                    has_changed = true;
+                    continue;
+                }
             }
-            (seen.stamp, seen.doubted) = (Some(stamp), None);
+            (seen.stamp, seen.doubt) = (Some(stamp), None);
             seen.read(&name(&path), content);
             if self.has_only_sets {
                 seen.keep_only_sets();
@@ -81,20 +120,33 @@ impl Files {
         has_changed
     }
 
-    /// Sets aside what was not found, and takes back what is found again; says whether anything has changed by that.
-    fn miss(&mut self, found: &BTreeMap<PathBuf, Stamp>) -> bool {
-        let is_there = |(path, _): &(PathBuf, Seen)| found.contains_key(path);
-        let missed = std::mem::take(&mut self.missed);
-        let were_missed = !missed.is_empty();
-        self.seen.extend(missed.into_iter().filter(is_there));
-        if self.seen.keys().all(|path| found.contains_key(path)) {
-            return were_missed;
+    /// Sets aside what was not found, takes back what is found again, and gives up what is gone; says whether anything has changed
+    /// by that.
+    fn miss(
+        &mut self,
+        found: &BTreeMap<PathBuf, Stamp>,
+        (removed, now): (&BTreeSet<PathBuf>, Instant),
+    ) -> bool {
+        let before = (self.seen.len(), self.missed.len());
+        let (back, missed): (BTreeMap<_, _>, _) =
+            std::mem::take(&mut self.missed).into_iter().partition(|(path, _)| found.contains_key(path));
+        let is_changed = !back.is_empty();
+        self.seen.extend(back.into_iter().map(|(path, (seen, _))| (path, seen)));
+        self.missed = missed;
+        if self.seen.keys().any(|path| !found.contains_key(path)) {
+            let (seen, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
+                std::mem::take(&mut self.seen).into_iter().partition(|(path, _)| found.contains_key(path));
+            self.seen = seen;
+            let gone = gone.into_iter().filter(|_| !self.is_ours);
+            self.missed.extend(gone.map(|(path, seen)| (path, (seen, None))));
         }
-        let (seen, gone) = std::mem::take(&mut self.seen).into_iter().partition(is_there);
-        self.seen = seen;
-        // Of our own files nobody else takes one away.
-        self.missed = if self.is_ours { BTreeMap::new() } else { gone };
-        true
+        let (patience, is_in_flux) = (self.patience, self.is_in_flux);
+        self.missed.retain(|path, (_, since)| {
+            let is_gone = since.is_some_and(|since| now.duration_since(since) >= patience) && !is_in_flux;
+            *since = since.filter(|_| !is_in_flux).or(Some(now));
+            !is_gone && !removed.contains(path)
+        });
+        is_changed || before != (self.seen.len(), self.missed.len())
     }
 
     /// What is wrong with the folder, or with a file that cannot be looked at.
@@ -104,44 +156,47 @@ impl Files {
 
     /// Whether there may be documents in what cannot be read.
     pub fn is_unsure(&self) -> bool {
-        self.is_away || self.each().any(|seen| seen.is_broken)
+        self.is_away || self.is_blind || self.each().any(|seen| seen.is_broken)
     }
 
     /// Whether there may be projects in what cannot be read.
     pub fn hides_projects(&self) -> bool {
-        self.is_away || self.each().any(|seen| seen.hides_projects)
+        self.is_away || self.is_blind || self.each().any(|seen| seen.hides_projects)
     }
 
     /// What is known of each file.
     pub fn each(&self) -> impl Iterator<Item = &Seen> {
-        self.seen.values().chain(self.missed.values())
+        self.seen.values().chain(self.missed.values().map(|(seen, _)| seen))
     }
 
-    /// The projects of all files, with the names of those; not what another file says by now.
+    /// The projects of all files, with the names of those; what may be gone counts where nobody else says it by now.
     pub fn projects(&self) -> Named {
         let mut all = Named::new();
         for (path, seen) in &self.seen {
             for (project, read) in &seen.projects {
-                projects::add(&mut all, project.clone(), read.clone(), &name(path));
+                if !seen.lacks().is_some_and(|lacks| lacks.projects.contains(project)) {
+                    projects::add(&mut all, project.clone(), read.clone(), &name(path));
+                }
             }
         }
-        for seen in self.missed.values() {
-            for (project, read) in &seen.projects {
-                all.entry(project.clone()).or_insert_with(|| read.clone());
-            }
+        for (project, read) in self.each().flat_map(|seen| &seen.projects) {
+            all.entry(project.clone()).or_insert_with(|| read.clone());
         }
         all
     }
 
-    /// What all files have of something. Of two of one name the first is there, and is told of the other.
+    /// What all files have of something. Of two of one name the first is there, and is told of the other; what may be gone counts
+    /// where nobody else has it by now.
     pub fn all<T: Clone>(
         &self,
         of: impl Fn(&Seen) -> &BTreeMap<AppKey, T>,
+        lacks: impl Fn(&Lacks) -> &BTreeSet<AppKey>,
         tell: impl Fn(&mut T, String),
     ) -> BTreeMap<AppKey, T> {
         let mut all: BTreeMap<AppKey, (&Path, T)> = BTreeMap::new();
+        let is_lacked = |seen: &Seen, key| seen.lacks().is_some_and(|all| lacks(all).contains(key));
         for (path, seen) in &self.seen {
-            for (key, one) in of(seen) {
+            for (key, one) in of(seen).iter().filter(|(key, _)| !is_lacked(seen, key)) {
                 match all.get_mut(key) {
                     None => drop(all.insert(key.clone(), (path, one.clone()))),
                     Some((first, counts)) => {
@@ -150,7 +205,8 @@ impl Files {
                 }
             }
         }
-        for (path, seen) in &self.missed {
+        let missed = self.missed.iter().map(|(path, (seen, _))| (path, seen));
+        for (path, seen) in self.seen.iter().chain(missed) {
             for (key, one) in of(seen) {
                 all.entry(key.clone()).or_insert_with(|| (path, one.clone()));
             }
@@ -158,10 +214,19 @@ impl Files {
         all.into_iter().map(|(key, (_, one))| (key, one)).collect()
     }
 
+    /// Those sets that are in a file by now, without those that may be gone.
+    pub fn sets_in_sight(&self) -> BTreeSet<AppKey> {
+        let in_sight = |seen: &Seen| {
+            let is_lacked = |key: &&AppKey| seen.lacks().is_some_and(|lacks| lacks.sets.contains(*key));
+            seen.sets.keys().filter(|key| !is_lacked(key)).cloned().collect::<Vec<_>>()
+        };
+        self.seen.values().flat_map(in_sight).collect()
+    }
+
     fn stamps(&mut self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
         let listed = list(&self.folder);
         self.is_away = listed.is_err();
-        let (mut found, mut problems) = match listed {
+        let mut listed = match listed {
             Ok(listed) => listed,
             Err(error) if self.is_ours && self.seen.is_empty() && error.kind() == ErrorKind::NotFound => {
                 self.is_away = false;
@@ -174,40 +239,73 @@ impl Files {
                 return (self.seen.iter().filter_map(known).collect(), vec![problem]);
             }
         };
-        let is_whole = |found: &BTreeMap<_, _>| {
-            !self.seen.is_empty() && self.seen.keys().all(|path| found.contains_key(path))
-        };
         for _ in 1..LISTED_MAX {
-            if is_whole(&found) && problems.is_empty() {
+            let is_whole =
+                !self.seen.is_empty() && self.seen.keys().all(|path| listed.found.contains_key(path));
+            if is_whole && listed.problems.is_empty() && !listed.is_in_flux {
                 break;
             }
-            let Ok((again, still)) = list(&self.folder) else { break };
-            let is_same = again == found && still == problems;
-            found.retain(|path, _| fs::metadata(path).is_ok());
-            found.extend(again);
-            problems = still;
+            let Ok(mut again) = list(&self.folder) else { break };
+            let is_same = again == listed;
+            listed.found.retain(|path, _| !again.found.contains_key(path) && fs::metadata(path).is_ok());
+            again.found.append(&mut listed.found);
+            listed = again;
             if is_same {
                 break;
             }
         }
-        (found, problems)
+        (self.is_blind, self.is_in_flux) = (!listed.unread.is_empty(), listed.is_in_flux);
+        for path in listed.unread {
+            let known = self.seen.get(&path).or_else(|| self.missed.get(&path).map(|(seen, _)| seen));
+            if let Some(stamp) = known.and_then(|seen| seen.stamp) {
+                listed.found.insert(path, stamp);
+            }
+        }
+        (listed.found, listed.problems)
     }
 }
 
-/// The files of a folder, and what is wrong with those that cannot be looked at.
-fn list(folder: &Path) -> std::io::Result<(BTreeMap<PathBuf, Stamp>, Vec<String>)> {
-    let (mut found, mut problems) = (BTreeMap::new(), Vec::new());
-    for path in fs::read_dir(folder)?.flatten().map(|entry| entry.path()) {
+/// The files of a folder.
+#[derive(PartialEq)]
+struct Listed {
+    found: BTreeMap<PathBuf, Stamp>,
+    /// Those that are there and cannot be looked at.
+    unread: BTreeSet<PathBuf>,
+    /// One of them was not there any more when it was looked at.
+    is_in_flux: bool,
+    /// What is wrong with those that cannot be looked at, and with links that lead nowhere.
+    problems: Vec<String>,
+}
+
+fn list(folder: &Path) -> std::io::Result<Listed> {
+    let (mut found, mut unread, mut problems) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+    let mut is_in_flux = false;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if !is_manifest(&path) {
+            continue;
+        }
         match fs::metadata(&path) {
-            Ok(file) if is_manifest(&path) && file.is_file() => {
+            Ok(file) if file.is_file() => {
                 let modified = file.modified().unwrap_or(std::time::UNIX_EPOCH);
                 found.insert(path, (modified, file.len(), file.ino()));
             }
-            Err(error) if is_manifest(&path) => problems.push(format!("{}: {error}", name(&path))),
-            _ => {}
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound && !is_link(&entry) => is_in_flux = true,
+            Err(error) => {
+                problems.push(format!("{}: {error}", name(&path)));
+                if error.kind() != ErrorKind::NotFound {
+                    unread.insert(path);
+                }
+            }
         }
     }
-    Ok((found, problems))
+    Ok(Listed { found, unread, is_in_flux, problems })
+}
+
+fn is_link(entry: &fs::DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_symlink())
 }
 
 pub(super) fn is_manifest(path: &Path) -> bool {

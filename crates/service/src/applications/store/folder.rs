@@ -4,16 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tidegate_application::deletion::{self, RESOURCES_FINALIZER};
 use tidegate_application::hook_finalizers;
 use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{Application, ApplicationSpec};
-use tokio::sync::RwLock;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{OwnedMutexGuard, RwLock};
 
 use super::files::{Files, Looks, blocking, keep_looking, only_in};
 use super::generated::{Generated, is_generated, now};
@@ -24,6 +25,9 @@ use crate::applications::projects::ProjectSet;
 use crate::disk::{Disk, SystemDisk};
 use crate::error::ServiceError;
 
+/// So many applications can be written at the same time, at most.
+const PLACES: usize = 64;
+
 /// A folder of YAML files.
 pub struct FolderStore {
     pub(crate) folder: PathBuf,
@@ -33,6 +37,10 @@ pub struct FolderStore {
     /// Taken by whoever writes what is known, for as long as that takes.
     writing: Arc<RwLock<()>>,
     looks: Looks,
+    /// Files that were removed by a command, and whose they were: nobody has to make sure of that.
+    removed: Arc<Mutex<BTreeMap<PathBuf, AppKey>>>,
+    /// Taken by whoever writes what is known of an application, each for some of them: also by one whom nobody waits for any more.
+    places: Arc<[Arc<tokio::sync::Mutex<()>>]>,
 }
 
 impl FolderStore {
@@ -53,7 +61,24 @@ impl FolderStore {
         fs::read_dir(&folder).map_err(wrong)?;
         [&kept, &generated].into_iter().for_each(|folder| kept::tidy(disk.as_ref(), folder));
         let generated = Generated::new(Arc::clone(&disk), generated);
-        Ok(Self { folder, kept, generated, disk, writing: Arc::default(), looks: Looks::default() })
+        Ok(Self {
+            folder,
+            kept,
+            generated,
+            disk,
+            writing: Arc::default(),
+            looks: Looks::default(),
+            removed: Arc::default(),
+            places: (0..PLACES).map(|_| Arc::default()).collect(),
+        })
+    }
+
+    /// Taken until what is known of an application is written.
+    async fn place(&self, key: &AppKey) -> Option<OwnedMutexGuard<()>> {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let index = usize::try_from(hasher.finish() % u64::try_from(PLACES).ok()?).ok()?;
+        Some(Arc::clone(self.places.get(index)?).lock_owned().await)
     }
 }
 
@@ -67,8 +92,9 @@ impl ApplicationStore for FolderStore {
         let (tell, told) = unbounded_channel();
         // Heard of from before the first look.
         let changes = self.generated.changes();
-        let watcher =
+        let mut watcher =
             Watcher::new(Arc::clone(&self.disk), &self.folder, &self.kept, Arc::clone(&self.generated));
+        watcher.removed = Arc::clone(&self.removed);
         keep_looking(watcher, (changes, &self.looks), move |watcher, number| {
             let mut events = watcher.look();
             if watcher.looked != number {
@@ -88,10 +114,11 @@ impl ApplicationStore for FolderStore {
         let (folder, application) = (self.kept.clone(), application.clone());
         let disk = Arc::clone(&self.disk);
         let writing = Arc::clone(&self.writing).read_owned().await;
+        let place = self.place(&AppKey::of(&application)).await;
         let write = move || {
             let written = kept::write(disk.as_ref(), &folder, &application);
             // Also where nobody waits for it any more.
-            drop(writing);
+            drop((writing, place));
             written
         };
         blocking(self.kept.clone(), write).await
@@ -112,14 +139,21 @@ impl ApplicationStore for FolderStore {
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
         let (folder, files, application) = (self.kept.clone(), self.folder.clone(), application.clone());
         let (generated, disk) = (Arc::clone(&self.generated), Arc::clone(&self.disk));
+        let removed = Arc::clone(&self.removed);
+        let place = self.place(&AppKey::of(&application)).await;
         let remove = move || {
+            let _place = place;
             if is_generated(&application) {
                 return generated.delete_as(&application);
             }
-            let path = file_of(&files, &AppKey::of(&application))?;
+            let key = AppKey::of(&application);
+            let path = file_of(&files, &key)?;
             // Its finalizers are known before its file goes, and count from then on.
             kept::write(disk.as_ref(), &folder, &application)?;
-            disk.remove(&path).map_err(|source| ServiceError::Io { action: "remove", path, source })
+            let wrong = |source| ServiceError::Io { action: "remove", path: path.clone(), source };
+            disk.remove(&path).map_err(wrong)?;
+            removed.lock().unwrap_or_else(PoisonError::into_inner).insert(path, key);
+            Ok(())
         };
         blocking(self.folder.clone(), remove).await
     }
@@ -136,7 +170,12 @@ impl ApplicationStore for FolderStore {
 
     async fn forget(&self, key: &AppKey) -> Result<(), ServiceError> {
         let (folder, key, disk) = (self.kept.clone(), key.clone(), Arc::clone(&self.disk));
-        blocking(self.kept.clone(), move || kept::remove(disk.as_ref(), &folder, &key)).await
+        let place = self.place(&key).await;
+        let remove = move || {
+            let _place = place;
+            kept::remove(disk.as_ref(), &folder, &key)
+        };
+        blocking(self.kept.clone(), remove).await
     }
 }
 
@@ -166,6 +205,8 @@ struct Watcher {
     settled: bool,
     /// The last look that somebody has asked for.
     looked: u64,
+    /// Files that were removed by a command.
+    removed: Arc<Mutex<BTreeMap<PathBuf, AppKey>>>,
 }
 
 impl Watcher {
@@ -184,13 +225,16 @@ impl Watcher {
             is_waiting: false,
             settled: false,
             looked: 0,
+            removed: Arc::default(),
         }
     }
 
     /// What has happened since the last look.
     fn look(&mut self) -> Vec<StoreEvent> {
-        let has_changed = self.files.look() | self.made.look();
-        if self.settled && !has_changed && !self.is_waiting {
+        let removed = std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
+        let (removed, of_removed): (_, BTreeSet<AppKey>) = removed.into_iter().unzip();
+        let has_changed = self.files.look(&removed) | self.made.look(&BTreeSet::new());
+        if self.settled && !has_changed && !self.is_waiting && of_removed.is_empty() {
             return Vec::new();
         }
         self.is_waiting = false;
@@ -201,7 +245,7 @@ impl Watcher {
         let twice = |stored: &mut Arc<Stored>, problem| {
             Arc::make_mut(stored).problem.get_or_insert(problem);
         };
-        let mut current = self.files.all(|seen| &seen.applications, twice);
+        let mut current = self.files.all(|seen| &seen.applications, |lacks| &lacks.applications, twice);
         // What a file says of versions was true of a resource that somebody has copied.
         let has_version =
             |stored: &&mut Arc<Stored>| !stored.application.metadata.resource_version.is_empty();
@@ -213,7 +257,7 @@ impl Watcher {
         }
         let mut events = self.projects_are(projects, &problems);
         problems.extend(self.made.each().flat_map(|seen| seen.problems.iter().cloned()));
-        for (key, made) in self.made.all(|seen| &seen.applications, twice) {
+        for (key, made) in self.made.all(|seen| &seen.applications, |lacks| &lacks.applications, twice) {
             let Some(authored) = current.get_mut(&key) else {
                 current.insert(key, made);
                 continue;
@@ -226,7 +270,7 @@ impl Watcher {
                 problems.extend(self.generated.give_up(&key).err().map(|error| error.to_string()));
             }
         }
-        events.extend(self.events(current, problems));
+        events.extend(self.events(current, problems, &of_removed));
         events
     }
 
@@ -264,6 +308,7 @@ impl Watcher {
         &mut self,
         mut current: BTreeMap<AppKey, Arc<Stored>>,
         problems: Vec<String>,
+        of_removed: &BTreeSet<AppKey>,
     ) -> Vec<StoreEvent> {
         let mut lost = BTreeMap::new();
         if !self.settled {
@@ -276,12 +321,21 @@ impl Watcher {
             self.unplaced.clone_from(&self.told);
         }
         self.unplaced.retain(|key, _| !current.contains_key(key));
-        if problems.is_empty() || !self.is_unsure() {
-            self.unplaced.clear();
+        let is_unsure = !problems.is_empty() && self.is_unsure();
+        if !is_unsure {
+            // One that was going has no file, and that of one that was generated is ours.
+            let is_doubted = |one: &Application| !one.is_deleting() && !is_generated(one);
+            let looks_again = !self.files.has_looked_twice();
+            self.unplaced.retain(|_, stored| looks_again && is_doubted(&stored.application));
+            self.is_waiting |= !self.unplaced.is_empty();
         }
         for (key, stored) in &self.unplaced {
             let mut stored = Stored::clone(stored);
-            stored.problem = Some(left_alone("it is in no file that can be read", &problems.join("; ")));
+            stored.problem = Some(match is_unsure {
+                true => left_alone("it is in no file that can be read", &problems.join("; ")),
+                false => "it is in no file; before anything follows from that, it is looked for once more"
+                    .to_owned(),
+            });
             current.insert(key.clone(), Arc::new(stored));
         }
         let mut events = Vec::new();
@@ -305,7 +359,8 @@ impl Watcher {
         }
         for (key, stored) in &current {
             let before = self.told.get(key).filter(|_| !replaced.contains(key));
-            if self.settled && before == Some(stored) {
+            // One whose file was removed, and is there again, is not going any more.
+            if self.settled && before == Some(stored) && !of_removed.contains(key) {
                 continue;
             }
             let mut told = Stored::clone(stored);

@@ -1,5 +1,7 @@
 //! The Applications, sets and projects of one file. A mistake costs the document it is in, and no other.
 
+pub(super) mod doubt;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,6 +12,7 @@ use tidegate_model::Gvk;
 use tidegate_model::argo::{self, API_VERSION, Application, ApplicationSet, ObjectMeta};
 use tidegate_planner::manifests::{Limits, ManifestError, parse_each};
 
+use self::doubt::Doubt;
 use super::projects::{self, Named};
 use super::{AppKey, Stored};
 
@@ -30,7 +33,7 @@ pub(crate) struct ReadSet {
 pub(crate) struct Seen {
     pub(super) stamp: Option<Stamp>,
     /// What it says since then lacks something, and may not be all.
-    pub(super) doubted: Option<Stamp>,
+    pub(super) doubt: Option<Box<Doubt>>,
     /// Its applications, as far as they could be read; those of before where they cannot be read now.
     pub applications: BTreeMap<AppKey, Arc<Stored>>,
     /// Its sets, in the same way.
@@ -143,22 +146,6 @@ impl Seen {
                 self.projects.entry(name).or_insert(project);
             }
         }
-    }
-
-    /// Whether something that it has would be gone, were it this.
-    pub(super) fn would_lose(&self, name: &str, content: &io::Result<Vec<u8>>) -> bool {
-        let Ok(content) = content else { return false };
-        if !self.has_any() {
-            return false;
-        }
-        let mut now = Self::default();
-        now.read(name, Ok(content.clone()));
-        // Otherwise it stays, or is said to be unreadable.
-        !now.is_broken
-            && now.has_any()
-            && !(self.applications.keys().all(|key| now.applications.contains_key(key))
-                && self.sets.keys().all(|key| now.sets.contains_key(key))
-                && self.projects.keys().all(|name| now.projects.contains_key(name)))
     }
 
     /// A set that cannot be read is what it was before; so is one of which it is not known whether it is there.

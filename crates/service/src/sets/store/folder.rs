@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
@@ -27,6 +27,8 @@ pub struct FolderSets {
     kept: PathBuf,
     known: Arc<Known>,
     generated: Arc<Generated>,
+    /// Files that were removed by a command: nobody has to make sure of that.
+    removed: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl FolderSets {
@@ -35,7 +37,7 @@ impl FolderSets {
         let disk = Arc::clone(&applications.disk);
         let known = Arc::new(Known::new(disk, kept.clone()));
         let (folder, generated) = (applications.folder.clone(), Arc::clone(&applications.generated));
-        Self { folder, kept, known, generated }
+        Self { folder, kept, known, generated, removed: Arc::default() }
     }
 
     /// Changes what is known of a set, beside those who look.
@@ -74,7 +76,8 @@ impl SetStore for FolderSets {
     fn watch(&self) -> UnboundedReceiver<SetEvent> {
         let (tell, told) = unbounded_channel();
         let changes = self.generated.changes();
-        let watcher = Watcher::new(&self.folder, Arc::clone(&self.known));
+        let mut watcher = Watcher::new(&self.folder, Arc::clone(&self.known));
+        watcher.removed = Arc::clone(&self.removed);
         keep_looking(watcher, (changes, &Looks::default()), move |watcher, _| {
             !tell.is_closed() && watcher.look().into_iter().all(|event| tell.send(event).is_ok())
         });
@@ -144,11 +147,14 @@ impl SetStore for FolderSets {
 
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let (folder, known, set) = (self.folder.clone(), Arc::clone(&self.known), set.clone());
+        let removed = Arc::clone(&self.removed);
         let remove = move || {
             let key = AppKey::of_set(&set);
             let what = format!("ApplicationSet {key}");
             let path = only_in(&folder, |seen| seen.sets.contains_key(&key), (&what, ""))?;
-            known.with(|all| all.delete(&set, &path, orphan))
+            known.with(|all| all.delete(&set, &path, orphan))?;
+            removed.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+            Ok(())
         };
         blocking(self.folder.clone(), remove).await?;
         self.generated.tell();
@@ -202,6 +208,10 @@ struct Watcher {
     problems: Vec<String>,
     /// How much had changed of what is known when all of it was told; nothing where something could not be.
     told_at: Option<u64>,
+    /// What is in no file is to be looked for once more.
+    looks_again: bool,
+    /// Files that were removed by a command.
+    removed: Arc<Mutex<BTreeSet<PathBuf>>>,
     settled: bool,
 }
 
@@ -217,7 +227,16 @@ struct Looked {
 impl Watcher {
     fn new(folder: &Path, known: Arc<Known>) -> Self {
         let files = Files::of_sets(folder);
-        Self { files, known, told: BTreeMap::new(), problems: Vec::new(), told_at: None, settled: false }
+        Self {
+            files,
+            known,
+            told: BTreeMap::new(),
+            problems: Vec::new(),
+            told_at: None,
+            looks_again: true,
+            removed: Arc::default(),
+            settled: false,
+        }
     }
 
     /// Whether all that is known has been told.
@@ -227,10 +246,13 @@ impl Watcher {
 
     /// What has happened since the last look.
     fn look(&mut self) -> Vec<SetEvent> {
-        let has_changed = self.files.look();
-        if !has_changed && self.is_told() {
+        let removed = std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
+        let has_changed = self.files.look(&removed);
+        let looks_again = !self.files.has_looked_twice();
+        if !has_changed && self.is_told() && self.looks_again == looks_again {
             return Vec::new();
         }
+        self.looks_again = looks_again;
         self.told_at = None;
         let mut problems = self.files.problems();
         for seen in self.files.each() {
@@ -239,9 +261,13 @@ impl Watcher {
             problems.extend(seen.problems.iter().filter(|_| seen.is_broken).cloned());
         }
         let twice = |read: &mut ReadSet, problem| read.problem = read.problem.take().or(Some(problem));
-        let documents = self.files.all(|seen| &seen.sets, twice);
-        let hidden = self.files.is_unsure().then(|| problems.join("; "));
-        let looked = self.known.with(|all| Ok(look(all, documents, hidden.as_deref())));
+        let documents = self.files.all(|seen| &seen.sets, |lacks| &lacks.sets, twice);
+        let hidden = match self.files.is_unsure() {
+            true => Some(problems.join("; ")),
+            false => looks_again.then(|| "it is looked for once more".to_owned()),
+        };
+        let in_sight = self.files.sets_in_sight();
+        let looked = self.known.with(|all| Ok(look(all, documents, (&in_sight, hidden.as_deref()))));
         match looked {
             Ok(mut looked) => {
                 self.told_at = looked.problems.is_empty().then_some(looked.changes);
@@ -289,8 +315,14 @@ impl Watcher {
     }
 }
 
-/// Brings together what is written down and what is known. `hidden`: why there may be documents that nobody can read now.
-fn look(all: &mut All, mut documents: BTreeMap<AppKey, ReadSet>, hidden: Option<&str>) -> Looked {
+/// Brings together what is written down and what is known. `hidden`: why there may be documents that nobody can read now. A set
+/// whose document is not `in_sight` any more may be gone: nothing new follows from it.
+fn look(
+    all: &mut All,
+    mut documents: BTreeMap<AppKey, ReadSet>,
+    (in_sight, hidden): (&BTreeSet<AppKey>, Option<&str>),
+) -> Looked {
+    documents.retain(|key, _| in_sight.contains(key) || all.get(key).is_some());
     let mut looked = Looked::default();
     let keys: BTreeSet<AppKey> = documents.keys().cloned().chain(all.keys()).collect();
     for key in keys {

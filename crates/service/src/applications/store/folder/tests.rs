@@ -9,9 +9,15 @@ fn bench() -> (tempfile::TempDir, Watcher, impl Fn(&str, &str)) {
     let folder = tempfile::tempdir().unwrap();
     let (path, kept) = (folder.path().to_path_buf(), folder.path().join("kept"));
     let generated = Generated::new(Arc::new(SystemDisk), path.join("generated"));
-    let watcher = Watcher::new(Arc::new(SystemDisk), &path, &kept, generated);
+    let watcher = quick(Watcher::new(Arc::new(SystemDisk), &path, &kept, generated));
     let write = move |name: &str, content: &str| fs::write(path.join(name), content).unwrap();
     (folder, watcher, write)
+}
+
+/// Of what is gone the next look is sure.
+fn quick(mut watcher: Watcher) -> Watcher {
+    watcher.files = std::mem::take(&mut watcher.files).without_patience();
+    watcher
 }
 
 /// What has happened, in a word for each.
@@ -96,6 +102,56 @@ fn what_is_not_there_for_a_moment_is_not_gone() {
     assert_eq!(told(&mut watcher), Vec::<String>::new());
 }
 
+/// What moves to another file is there all the time, and in one of them.
+#[test]
+fn what_is_moved_to_another_file_stays() {
+    let (_folder, mut watcher, write) = bench();
+    let other = WEB.replace("name: web", "name: other");
+    write("a.yaml", &format!("{WEB}---\n{other}"));
+    told(&mut watcher);
+    write("a.yaml", WEB);
+    write("b.yaml", &other);
+    for _ in 0..3 {
+        assert_eq!(told(&mut watcher), Vec::<String>::new());
+    }
+    // A file is written anew, and comes to its Application last.
+    write("b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n");
+    assert!(told(&mut watcher).iter().all(|one| !one.starts_with("gone")));
+    write("b.yaml", &format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings}}\n---\n{other}"));
+    assert!(told(&mut watcher).iter().all(|one| !one.starts_with("gone")));
+}
+
+/// Nobody knows what is in a file that cannot be looked at.
+#[test]
+fn a_file_that_cannot_be_looked_at_is_not_gone() {
+    let (folder, mut watcher, write) = bench();
+    write("web.yaml", WEB);
+    told(&mut watcher);
+    let path = folder.path().join("web.yaml");
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("web.yaml", &path).unwrap();
+    let events: Vec<String> = (0..4).flat_map(|_| told(&mut watcher)).collect();
+    assert!(events.len() == 1 && events[0].contains("web.yaml: "), "{events:?}");
+}
+
+/// Whose file a command has removed nobody has to look for twice; and if it is there again, it is not going any more.
+#[test]
+fn what_a_command_removes_is_gone_at_once() {
+    let (folder, mut watcher, write) = bench();
+    write("web.yaml", WEB);
+    told(&mut watcher);
+    let path = folder.path().join("web.yaml");
+    let removed = |watcher: &Watcher| {
+        let key = watcher.told.keys().next().unwrap().clone();
+        watcher.removed.lock().unwrap().insert(path.clone(), key);
+    };
+    removed(&watcher);
+    assert_eq!(told(&mut watcher), ["applied web"]);
+    fs::remove_file(&path).unwrap();
+    removed(&watcher);
+    assert_eq!(told(&mut watcher), ["gone web"]);
+}
+
 /// One that goes while its document cannot be read goes as it was known, also when nobody looked at it before.
 #[test]
 fn what_was_known_of_one_that_cannot_be_read_counts_after_a_restart() {
@@ -111,8 +167,12 @@ fn what_was_known_of_one_that_cannot_be_read_counts_after_a_restart() {
         text.replace("[resources-finalizer.argocd.argoproj.io]", "[5]"),
     ] {
         write("web.yaml", &wrong);
-        let mut again =
-            Watcher::new(Arc::new(SystemDisk), folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
+        let mut again = quick(Watcher::new(
+            Arc::new(SystemDisk),
+            folder.path(),
+            &watcher.kept,
+            Arc::clone(&watcher.generated),
+        ));
         let events = again.look();
         let web = events.iter().find_map(|event| match event {
             StoreEvent::Applied(stored) => Some(stored),
@@ -192,8 +252,12 @@ fn a_mistake_costs_its_document_only() {
     let known = web.application.clone();
     kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
     write("web.yaml", &format!("kind: [\n---\n{changed}"));
-    let mut again =
-        Watcher::new(Arc::new(SystemDisk), folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
+    let mut again = quick(Watcher::new(
+        Arc::new(SystemDisk),
+        folder.path(),
+        &watcher.kept,
+        Arc::clone(&watcher.generated),
+    ));
     let events = told(&mut again);
     assert_eq!(events[0], "applied other");
     assert!(events[1].starts_with("applied web (it is in no file that can be read"), "{events:?}");
@@ -248,10 +312,29 @@ fn what_is_kept_comes_back_and_what_went_meanwhile_is_told() {
     leaving.metadata.name = "leaving".into();
     leaving.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.to_owned()];
     kept::write(&SystemDisk, &watcher.kept, &leaving).unwrap();
-    let again =
-        || Watcher::new(Arc::new(SystemDisk), folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
-    let expected = ["gone gone", "applied leaving deleting", "applied web", "problems []", "settled"];
-    assert_eq!(told(&mut again()), expected);
+    let again = || {
+        quick(Watcher::new(
+            Arc::new(SystemDisk),
+            folder.path(),
+            &watcher.kept,
+            Arc::clone(&watcher.generated),
+        ))
+    };
+    let mut first = again();
+    let no_file = "(it is in no file; before anything follows from that, it is looked for once more)";
+    let expected = [
+        format!("applied gone {no_file}"),
+        format!("applied leaving {no_file}"),
+        "applied web".to_owned(),
+        "problems []".to_owned(),
+        "settled".to_owned(),
+    ];
+    assert_eq!(told(&mut first), expected);
+    assert_eq!(told(&mut first), ["gone gone", "applied leaving deleting"]);
+    // One that was going before goes on at once.
+    leaving.metadata.deletion_timestamp = Some(now());
+    kept::write(&SystemDisk, &watcher.kept, &leaving).unwrap();
+    assert!(told(&mut again()).contains(&"applied leaving deleting".to_owned()));
     let events = again().look();
     let web = events.iter().find_map(|event| match event {
         StoreEvent::Applied(stored) if stored.application.metadata.name == "web" => Some(stored),
