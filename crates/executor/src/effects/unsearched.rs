@@ -32,7 +32,9 @@ pub(super) fn review(
     if blind.is_empty() {
         return;
     }
-    let (severity, meaning) = match (deletes, is_known) {
+    // What has failed may not fail the next time.
+    let is_final = blind.iter().all(|one| !one.missing.is_empty());
+    let (severity, meaning) = match (deletes, is_known && is_final) {
         (true, false) => (Severity::Error, "so nothing is deleted, or they would be left behind"),
         (true, true) => (Severity::Warning, "so hooks of earlier syncs may be left behind"),
         (false, _) => (Severity::Warning, "so none that is no longer in the manifests is found"),

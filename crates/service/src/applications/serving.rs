@@ -280,7 +280,7 @@ impl Serving {
     ///
     /// # Errors
     ///
-    /// It is left alone, cannot be read, or is not compared within [`COMPARED_WITHIN`].
+    /// It is left alone, cannot be read, or is not compared within 50 s.
     pub async fn refresh(&self, text: &str, hard: bool) -> Result<(), ServiceError> {
         self.catch_up().await;
         let key = self.one(text)?;

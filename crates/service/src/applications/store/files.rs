@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::AppKey;
 use super::projects::{self, Named};
-use super::reading::doubt::{Doubt, Lacks};
+use super::reading::doubt::Lacks;
 use super::reading::{Seen, Stamp, written_twice};
 use crate::error::ServiceError;
 
@@ -31,7 +31,7 @@ pub(crate) struct Files {
     folder: PathBuf,
     seen: BTreeMap<PathBuf, Seen>,
     /// Those that were not found any more, and since when: they count until that is sure.
-    missed: BTreeMap<PathBuf, (Seen, Option<Instant>)>,
+    missed: BTreeMap<PathBuf, Missed>,
     /// The folder itself cannot be read.
     is_away: bool,
     /// Some of its files could not be looked at, and nobody knows what is in them.
@@ -46,8 +46,47 @@ pub(crate) struct Files {
     problems: Vec<String>,
     /// What is gone is sure after so long.
     patience: Duration,
-    /// When it was looked at first, and last if that was another look.
-    looked: Option<(Instant, Option<Instant>)>,
+    calm: Calm,
+}
+
+/// A file that is not found any more.
+struct Missed {
+    seen: Seen,
+    /// Since when that is so, with nothing that speaks against it, and since when it was not found at all.
+    since: Option<Instant>,
+    first: Instant,
+}
+
+/// The beginning, until it is sure what is in no file.
+#[derive(Default)]
+struct Calm {
+    /// The first look at which all could be read.
+    first: Option<Instant>,
+    /// The last one at which something was new.
+    since: Option<Instant>,
+    is_over: bool,
+}
+
+impl Calm {
+    fn look(
+        &mut self,
+        (began, now): (Instant, Instant),
+        (is_clear, has_read): (bool, bool),
+        patience: Duration,
+    ) {
+        if !is_clear {
+            (self.first, self.since) = (None, None);
+            return;
+        }
+        let is_late = |since: Option<Instant>, patience| {
+            since.is_some_and(|since| began.duration_since(since) >= patience)
+        };
+        self.is_over |= !has_read && is_late(self.since, patience) || is_late(self.first, GONE_AT_LAST);
+        self.first.get_or_insert(now);
+        if has_read || self.since.is_none() {
+            self.since = Some(now);
+        }
+    }
 }
 
 impl Files {
@@ -72,51 +111,50 @@ impl Files {
         Self { patience: Duration::ZERO, ..self }
     }
 
-    /// Whether what was in no file at the first look was looked for once more since.
+    /// Whether what was in no file at the beginning was looked for once more since: all could be read then, and nothing was just
+    /// being written.
     pub fn has_looked_twice(&self) -> bool {
-        let is_late = |(first, last): (Instant, Option<Instant>)| {
-            last.is_some_and(|last| last.duration_since(first) >= self.patience)
-        };
-        self.looked.is_some_and(is_late)
+        self.calm.is_over
+    }
+
+    /// Whether the folder itself cannot be read.
+    pub fn is_away(&self) -> bool {
+        self.is_away
     }
 
     /// Reads what has changed, and says whether anything has. `removed`: files that were taken away on purpose.
     pub fn look(&mut self, removed: &BTreeSet<PathBuf>) -> bool {
-        let now = Instant::now();
-        self.looked = Some(self.looked.map_or((now, None), |(first, _)| (first, Some(now))));
+        let began = Instant::now();
         let was_away = self.is_away;
         let (found, problems) = self.stamps();
+        // A list may take long: what it says was true at its end at the latest.
+        let now = Instant::now();
         let mut has_changed = was_away != self.is_away || problems != self.problems;
         self.problems = problems;
-        // Of a folder that is away nothing is known.
-        has_changed |= !self.is_away && self.miss(&found, (removed, now));
+        match self.is_away {
+            // Of a folder that is away nothing is known.
+            true => self.missed.values_mut().for_each(|missed| missed.since = None),
+            false => has_changed |= self.miss(&found, (removed, began, now)),
+        }
+        let mut has_read = false;
         for (path, stamp) in found {
+            let patience = if self.is_ours { None } else { Some(self.patience) };
             let seen = self.seen.entry(path.clone()).or_default();
             if seen.stamp == Some(stamp) {
-                has_changed |= seen.doubt.take().is_some();
+                has_changed |= seen.settle(began, self.patience);
                 continue;
             }
             let content = fs::read(&path);
-            // Whoever writes a file anew may have come to a part of it.
-            if !self.is_ours
-                && let Some(lacks) = seen.would_lose(&name(&path), &content)
-            {
-                let before = seen.doubt.take();
-                let doubt = Doubt::of(before, stamp, lacks, now);
-                let is_sure = doubt.is_sure(now, self.patience);
-                seen.doubt = Some(Box::new(doubt));
-                if !is_sure {
-                    has_changed = true;
-                    continue;
-                }
-            }
-            (seen.stamp, seen.doubt) = (Some(stamp), None);
-            seen.read(&name(&path), content);
+            // What could not be read is tried again.
+            seen.stamp = content.is_ok().then_some(stamp);
+            seen.read_anew(&name(&path), content, patience.map(|patience| (now, patience)));
             if self.has_only_sets {
                 seen.keep_only_sets();
             }
-            has_changed = true;
+            (has_changed, has_read) = (true, true);
         }
+        let is_clear = !self.is_in_flux && !self.is_unsure();
+        self.calm.look((began, now), (is_clear, has_read), self.patience);
         has_changed
     }
 
@@ -125,25 +163,26 @@ impl Files {
     fn miss(
         &mut self,
         found: &BTreeMap<PathBuf, Stamp>,
-        (removed, now): (&BTreeSet<PathBuf>, Instant),
+        (removed, began, now): (&BTreeSet<PathBuf>, Instant, Instant),
     ) -> bool {
         let before = (self.seen.len(), self.missed.len());
         let (back, missed): (BTreeMap<_, _>, _) =
             std::mem::take(&mut self.missed).into_iter().partition(|(path, _)| found.contains_key(path));
         let is_changed = !back.is_empty();
-        self.seen.extend(back.into_iter().map(|(path, (seen, _))| (path, seen)));
+        self.seen.extend(back.into_iter().map(|(path, missed)| (path, missed.seen)));
         self.missed = missed;
         if self.seen.keys().any(|path| !found.contains_key(path)) {
             let (seen, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
                 std::mem::take(&mut self.seen).into_iter().partition(|(path, _)| found.contains_key(path));
             self.seen = seen;
             let gone = gone.into_iter().filter(|_| !self.is_ours);
-            self.missed.extend(gone.map(|(path, seen)| (path, (seen, None))));
+            self.missed.extend(gone.map(|(path, seen)| (path, Missed { seen, since: None, first: now })));
         }
         let (patience, is_in_flux) = (self.patience, self.is_in_flux);
-        self.missed.retain(|path, (_, since)| {
-            let is_gone = since.is_some_and(|since| now.duration_since(since) >= patience) && !is_in_flux;
-            *since = since.filter(|_| !is_in_flux).or(Some(now));
+        self.missed.retain(|path, missed| {
+            let is_sure = missed.since.is_some_and(|since| began.duration_since(since) >= patience);
+            let is_gone = is_sure && !is_in_flux || began.duration_since(missed.first) >= GONE_AT_LAST;
+            missed.since = missed.since.filter(|_| !is_in_flux).or(Some(now));
             !is_gone && !removed.contains(path)
         });
         is_changed || before != (self.seen.len(), self.missed.len())
@@ -161,12 +200,12 @@ impl Files {
 
     /// Whether there may be projects in what cannot be read.
     pub fn hides_projects(&self) -> bool {
-        self.is_away || self.is_blind || self.each().any(|seen| seen.hides_projects)
+        self.is_away || self.is_blind || self.is_in_flux || self.each().any(|seen| seen.hides_projects)
     }
 
     /// What is known of each file.
     pub fn each(&self) -> impl Iterator<Item = &Seen> {
-        self.seen.values().chain(self.missed.values().map(|(seen, _)| seen))
+        self.seen.values().chain(self.missed.values().map(|missed| &missed.seen))
     }
 
     /// The projects of all files, with the names of those; what may be gone counts where nobody else says it by now.
@@ -174,7 +213,7 @@ impl Files {
         let mut all = Named::new();
         for (path, seen) in &self.seen {
             for (project, read) in &seen.projects {
-                if !seen.lacks().is_some_and(|lacks| lacks.projects.contains(project)) {
+                if !seen.lacks().is_some_and(|lacks| lacks.projects.contains_key(project)) {
                     projects::add(&mut all, project.clone(), read.clone(), &name(path));
                 }
             }
@@ -190,11 +229,11 @@ impl Files {
     pub fn all<T: Clone>(
         &self,
         of: impl Fn(&Seen) -> &BTreeMap<AppKey, T>,
-        lacks: impl Fn(&Lacks) -> &BTreeSet<AppKey>,
+        lacks: impl Fn(&Lacks) -> &BTreeMap<AppKey, Instant>,
         tell: impl Fn(&mut T, String),
     ) -> BTreeMap<AppKey, T> {
         let mut all: BTreeMap<AppKey, (&Path, T)> = BTreeMap::new();
-        let is_lacked = |seen: &Seen, key| seen.lacks().is_some_and(|all| lacks(all).contains(key));
+        let is_lacked = |seen: &Seen, key| seen.lacks().is_some_and(|all| lacks(all).contains_key(key));
         for (path, seen) in &self.seen {
             for (key, one) in of(seen).iter().filter(|(key, _)| !is_lacked(seen, key)) {
                 match all.get_mut(key) {
@@ -205,7 +244,7 @@ impl Files {
                 }
             }
         }
-        let missed = self.missed.iter().map(|(path, (seen, _))| (path, seen));
+        let missed = self.missed.iter().map(|(path, missed)| (path, &missed.seen));
         for (path, seen) in self.seen.iter().chain(missed) {
             for (key, one) in of(seen) {
                 all.entry(key.clone()).or_insert_with(|| (path, one.clone()));
@@ -217,7 +256,7 @@ impl Files {
     /// Those sets that are in a file by now, without those that may be gone.
     pub fn sets_in_sight(&self) -> BTreeSet<AppKey> {
         let in_sight = |seen: &Seen| {
-            let is_lacked = |key: &&AppKey| seen.lacks().is_some_and(|lacks| lacks.sets.contains(*key));
+            let is_lacked = |key: &&AppKey| seen.lacks().is_some_and(|lacks| lacks.sets.contains_key(*key));
             seen.sets.keys().filter(|key| !is_lacked(key)).cloned().collect::<Vec<_>>()
         };
         self.seen.values().flat_map(in_sight).collect()
@@ -256,7 +295,7 @@ impl Files {
         }
         (self.is_blind, self.is_in_flux) = (!listed.unread.is_empty(), listed.is_in_flux);
         for path in listed.unread {
-            let known = self.seen.get(&path).or_else(|| self.missed.get(&path).map(|(seen, _)| seen));
+            let known = self.seen.get(&path).or_else(|| self.missed.get(&path).map(|missed| &missed.seen));
             if let Some(stamp) = known.and_then(|seen| seen.stamp) {
                 listed.found.insert(path, stamp);
             }

@@ -148,10 +148,16 @@ impl ApplicationStore for FolderStore {
             }
             let key = AppKey::of(&application);
             let path = file_of(&files, &key)?;
-            // Its finalizers are known before its file goes, and count from then on.
+            // Its finalizers are known before its file goes, and count from then on; they do not where it stays.
+            let before = kept::read::<Application>(&kept::file(&folder, &key));
             kept::write(disk.as_ref(), &folder, &application)?;
-            let wrong = |source| ServiceError::Io { action: "remove", path: path.clone(), source };
-            disk.remove(&path).map_err(wrong)?;
+            if let Err(source) = disk.remove(&path) {
+                match before {
+                    Some(before) => kept::write(disk.as_ref(), &folder, &before)?,
+                    None => kept::remove(disk.as_ref(), &folder, &key)?,
+                }
+                return Err(ServiceError::Io { action: "remove", path, source });
+            }
             removed.lock().unwrap_or_else(PoisonError::into_inner).insert(path, key);
             Ok(())
         };
@@ -232,8 +238,15 @@ impl Watcher {
     /// What has happened since the last look.
     fn look(&mut self) -> Vec<StoreEvent> {
         let removed = std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
-        let (removed, of_removed): (_, BTreeSet<AppKey>) = removed.into_iter().unzip();
-        let has_changed = self.files.look(&removed) | self.made.look(&BTreeSet::new());
+        let paths = removed.keys().cloned().collect();
+        let has_changed = self.files.look(&paths) | self.made.look(&BTreeSet::new());
+        let of_removed: BTreeSet<AppKey> = match self.files.is_away() {
+            true => {
+                self.removed.lock().unwrap_or_else(PoisonError::into_inner).extend(removed);
+                BTreeSet::new()
+            }
+            false => removed.into_values().collect(),
+        };
         if self.settled && !has_changed && !self.is_waiting && of_removed.is_empty() {
             return Vec::new();
         }

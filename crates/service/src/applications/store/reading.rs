@@ -32,7 +32,7 @@ pub(crate) struct ReadSet {
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(super) stamp: Option<Stamp>,
-    /// What it says since then lacks something, and may not be all.
+    /// What it lacks since then, and may say again.
     pub(super) doubt: Option<Box<Doubt>>,
     /// Its applications, as far as they could be read; those of before where they cannot be read now.
     pub applications: BTreeMap<AppKey, Arc<Stored>>,

@@ -248,6 +248,9 @@ impl Watcher {
     fn look(&mut self) -> Vec<SetEvent> {
         let removed = std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
         let has_changed = self.files.look(&removed);
+        if self.files.is_away() {
+            self.removed.lock().unwrap_or_else(PoisonError::into_inner).extend(removed);
+        }
         let looks_again = !self.files.has_looked_twice();
         if !has_changed && self.is_told() && self.looks_again == looks_again {
             return Vec::new();

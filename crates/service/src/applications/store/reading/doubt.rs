@@ -1,75 +1,112 @@
-//! What a file does not say any more, and may say again when whoever writes it has come to the end.
+//! What a file does not say any more, and may say again when whoever writes it has come to the end: until that is sure it counts.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::super::files::GONE_AT_LAST;
-use super::{Seen, Stamp};
+use super::Seen;
 use crate::applications::store::AppKey;
 
-/// What a file lacks that it had.
+/// What a file lacks that it had, each since when.
 #[derive(Default)]
 pub(crate) struct Lacks {
-    pub applications: BTreeSet<AppKey>,
-    pub sets: BTreeSet<AppKey>,
-    pub projects: BTreeSet<String>,
+    pub applications: BTreeMap<AppKey, Instant>,
+    pub sets: BTreeMap<AppKey, Instant>,
+    pub projects: BTreeMap<String, Instant>,
 }
 
 /// Whether a file has been written to its end.
 pub(crate) struct Doubt {
     lacks: Lacks,
-    /// What says so, since when, and since when anything of it did.
-    stamp: Stamp,
+    /// Since when it is as it is now.
     since: Instant,
-    first: Instant,
-}
-
-impl Doubt {
-    pub fn of(before: Option<Box<Self>>, stamp: Stamp, lacks: Lacks, now: Instant) -> Self {
-        let first = before.as_ref().map_or(now, |before| before.first);
-        let since = before.filter(|before| before.stamp == stamp).map_or(now, |before| before.since);
-        Self { lacks, stamp, since, first }
-    }
-
-    /// Whether nothing more is to be expected. Never at once.
-    pub fn is_sure(&self, now: Instant, patience: Duration) -> bool {
-        let is_late = |since: Instant, patience| now > since && now.duration_since(since) >= patience;
-        is_late(self.since, patience) || is_late(self.first, GONE_AT_LAST)
-    }
 }
 
 impl Seen {
-    /// What it may lack by now.
+    /// What it lacks, and may say again.
     pub fn lacks(&self) -> Option<&Lacks> {
         self.doubt.as_ref().map(|doubt| &doubt.lacks)
     }
 
-    /// What would be gone, were it this; nothing where all of it stays, or is said to be unreadable.
-    pub(in super::super) fn would_lose(&self, name: &str, content: &io::Result<Vec<u8>>) -> Option<Lacks> {
-        let content = content.as_ref().ok().filter(|_| self.has_any())?;
-        let mut now = Self::default();
-        now.read(name, Ok(content.clone()));
-        let says_nothing = !now.has_any() && now.problems.is_empty() && now.set_problems.is_empty();
-        if now.is_broken || says_nothing {
-            return None;
+    /// Takes in what the file is now; what it lacks then counts as it was. `doubted`: the time, and how long nothing may be
+    /// written until it is gone; nothing where it is gone at once.
+    pub(in super::super) fn read_anew(
+        &mut self,
+        name: &str,
+        content: io::Result<Vec<u8>>,
+        doubted: Option<(Instant, Duration)>,
+    ) {
+        let Some((now, _)) = doubted else { return self.read(name, content) };
+        let (applications, sets, projects) =
+            (self.applications.clone(), self.sets.clone(), self.projects.clone());
+        let before = self.doubt.take().map(|doubt| doubt.lacks).unwrap_or_default();
+        self.read(name, content);
+        if self.is_broken {
+            // All of it is as it was, and says so.
+            return;
         }
-        let lost = |had: &mut dyn Iterator<Item = &AppKey>,
-                    has: &dyn Fn(&AppKey) -> bool|
-         -> BTreeSet<AppKey> { had.filter(|key| !has(key)).cloned().collect() };
         let lacks = Lacks {
-            applications: lost(&mut self.applications.keys(), &|key| now.applications.contains_key(key)),
-            sets: lost(&mut self.sets.keys(), &|key| now.sets.contains_key(key)),
-            projects: self
-                .projects
-                .keys()
-                .filter(|name| !now.projects.contains_key(*name))
-                .cloned()
-                .collect(),
+            applications: carry_over(applications, &mut self.applications, (&before.applications, now)),
+            sets: carry_over(sets, &mut self.sets, (&before.sets, now)),
+            projects: carry_over(projects, &mut self.projects, (&before.projects, now)),
         };
         let is_whole = lacks.applications.is_empty() && lacks.sets.is_empty() && lacks.projects.is_empty();
-        (!is_whole).then_some(lacks)
+        self.doubt = (!is_whole).then(|| Box::new(Doubt { lacks, since: now }));
+        // Of what has been away for long enough nothing more is expected, however often the rest is written.
+        self.give_up(|since| now.duration_since(since) >= GONE_AT_LAST);
     }
+
+    /// Gives up what it lacks, if it has been as it is for long enough; says whether it has.
+    pub(in super::super) fn settle(&mut self, now: Instant, patience: Duration) -> bool {
+        let is_sure = |doubt: &Doubt| now.duration_since(doubt.since) >= patience;
+        let is_over = self.doubt.as_deref().is_some_and(is_sure);
+        if is_over {
+            self.give_up(|_| true);
+        }
+        is_over
+    }
+
+    fn give_up(&mut self, is_gone: impl Fn(Instant) -> bool) {
+        let Some(doubt) = &mut self.doubt else { return };
+        let Lacks { applications, sets, projects } = &mut doubt.lacks;
+        drop_from(&mut self.applications, applications, &is_gone);
+        drop_from(&mut self.sets, sets, &is_gone);
+        drop_from(&mut self.projects, projects, &is_gone);
+        if applications.is_empty() && sets.is_empty() && projects.is_empty() {
+            self.doubt = None;
+        }
+    }
+}
+
+/// Has what was there before and is not now stay; and says since when it is not.
+fn carry_over<K: Ord + Clone, T>(
+    before: BTreeMap<K, T>,
+    now: &mut BTreeMap<K, T>,
+    (lacked, at): (&BTreeMap<K, Instant>, Instant),
+) -> BTreeMap<K, Instant> {
+    let mut lacks = BTreeMap::new();
+    for (key, one) in before {
+        if !now.contains_key(&key) {
+            lacks.insert(key.clone(), lacked.get(&key).copied().unwrap_or(at));
+            now.insert(key, one);
+        }
+    }
+    lacks
+}
+
+fn drop_from<K: Ord, T>(
+    from: &mut BTreeMap<K, T>,
+    lacks: &mut BTreeMap<K, Instant>,
+    is_gone: &impl Fn(Instant) -> bool,
+) {
+    lacks.retain(|key, since| {
+        let is_gone = is_gone(*since);
+        if is_gone {
+            from.remove(key);
+        }
+        !is_gone
+    });
 }
