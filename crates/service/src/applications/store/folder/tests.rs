@@ -121,6 +121,48 @@ fn what_is_moved_to_another_file_stays() {
     assert!(told(&mut watcher).iter().all(|one| !one.starts_with("gone")));
 }
 
+/// What a file lacks is doubted, and what else it says is not; nor does it matter that it is written again and again.
+#[test]
+fn what_else_a_file_says_counts_at_once() {
+    let (_folder, mut watcher, write) = bench();
+    let named = |name: &str| WEB.replace("name: web", &format!("name: {name}"));
+    write("all.yaml", &format!("{WEB}---\n{}", named("other")));
+    told(&mut watcher);
+    let changed = WEB.replace("./repo", "./elsewhere");
+    write("all.yaml", &format!("{changed}---\n{}", named("third")));
+    assert_eq!(told(&mut watcher), ["applied third", "applied web"]);
+    write("all.yaml", &format!("{changed}---\n{}# Still at it.\n", named("third")));
+    assert_eq!(told(&mut watcher), Vec::<String>::new());
+    assert_eq!(told(&mut watcher), ["gone other"]);
+}
+
+/// At the start, too: a folder that comes late, and one that is written meanwhile, has nothing gone.
+#[test]
+fn what_is_in_no_file_at_the_start_is_gone_when_all_is_calm() {
+    let (folder, mut watcher, write) = bench();
+    write("web.yaml", WEB);
+    told(&mut watcher);
+    for name in ["web", "other"] {
+        let mut known = watcher.told.values().next().unwrap().application.clone();
+        known.metadata.name = name.to_owned();
+        kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+    }
+    let mut again = quick(Watcher::new(
+        Arc::new(SystemDisk),
+        folder.path(),
+        &watcher.kept,
+        Arc::clone(&watcher.generated),
+    ));
+    let is_gone = |events: Vec<String>| events.iter().any(|one| one.starts_with("gone"));
+    write("web.yaml", "kind: [");
+    assert!(!is_gone(told(&mut again)) && !is_gone(told(&mut again)));
+    for text in [WEB.to_owned(), format!("{WEB}# Still at it.\n")] {
+        write("web.yaml", &text);
+        assert!(!is_gone(told(&mut again)), "{text}");
+    }
+    assert_eq!(told(&mut again), ["gone other"]);
+}
+
 /// Nobody knows what is in a file that cannot be looked at.
 #[test]
 fn a_file_that_cannot_be_looked_at_is_not_gone() {

@@ -1,6 +1,7 @@
 //! What a file does not say any more, and may say again when whoever writes it has come to the end: until that is sure it counts.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::time::Duration;
 
@@ -89,9 +90,10 @@ fn carry_over<K: Ord + Clone, T>(
 ) -> BTreeMap<K, Instant> {
     let mut lacks = BTreeMap::new();
     for (key, one) in before {
-        if !now.contains_key(&key) {
-            lacks.insert(key.clone(), lacked.get(&key).copied().unwrap_or(at));
-            now.insert(key, one);
+        if let Entry::Vacant(place) = now.entry(key) {
+            let since = lacked.get(place.key()).copied().unwrap_or(at);
+            lacks.insert(place.key().clone(), since);
+            place.insert(one);
         }
     }
     lacks
