@@ -3,6 +3,7 @@
 //!
 //! `TIDEGATE_SET_KILLS=N` kills it that often, `TIDEGATE_KILL_SEED=N` repeats the moments of an earlier run.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -134,6 +135,7 @@ impl Storm {
             self.kills += 1;
         }
         let serving = self.fleet.serve();
+        let _told = Told(&self.fleet);
         match goal {
             Goal::RolledOut(commit) => drop(self.fleet.until_rolled_out(commit).await),
             Goal::Gone => drop(self.fleet.until_gone().await),
@@ -147,6 +149,23 @@ impl Storm {
             (Goal::RolledOut(commit), Some(set)) => is_rolled_out(&set, MEMBERS.len(), commit),
             (Goal::RolledOut(_), None) => panic!("{}: the set is gone", self.story),
             (Goal::Gone, set) => set.is_none(),
+        }
+    }
+}
+
+/// Where the set does not come to its goal, what the service says of that, while it is there.
+struct Told<'a>(&'a Fleet);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for words in
+                [&["appset", "explain", "fleet"][..], &["appset", "status", "fleet"], &["app", "list"]]
+            {
+                // A second panic would end all tests.
+                let ran = std::panic::catch_unwind(AssertUnwindSafe(|| self.0.site.run(words)));
+                eprintln!("{}: {ran:#?}", words.join(" "));
+            }
         }
     }
 }
