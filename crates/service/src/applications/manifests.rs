@@ -1,5 +1,6 @@
 //! Manifests of sources, off the async threads, parsed once for each content.
 
+mod files;
 mod parts;
 mod resolving;
 mod turns;
@@ -22,6 +23,7 @@ use tidegate_source::{
     Repositories, SourceError, Tools, Used, Wanted,
 };
 
+use self::files::{What, what};
 use self::parts::{Part, Problem, parts};
 use self::turns::Turns;
 use super::fetched::{Fetched, For};
@@ -79,9 +81,6 @@ pub(crate) struct Manifests {
     /// Signatures are checked with other keys than when all repositories were looked at: what was refused may be good now.
     has_other_keys: AtomicBool,
 }
-
-/// How files begin whose content Git LFS keeps elsewhere.
-const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// Sources, and the project for whose Applications they are asked for.
 pub(crate) type Of<'s> = (&'s Sources, &'s str);
@@ -370,12 +369,17 @@ impl Manifests {
         let (mut targets, mut problems) = (Vec::new(), Vec::new());
         let files = self.files_of(&repository, &located, making, anew)?;
         for file in files.iter() {
-            if file.content.starts_with(LFS_POINTER) {
-                problems.push(format!(
-                    "{}: it is a pointer of Git LFS and no manifest; its content is fetched where the Secret of the repository says enableLfs: \"true\"",
-                    file.path
-                ));
-                continue;
+            match what(&file.path, &file.content) {
+                What::Pointer => {
+                    problems.push(format!(
+                        "{}: it is a pointer of Git LFS and no manifest; its content is fetched where the Secret of the repository says enableLfs: \"true\"",
+                        file.path
+                    ));
+                    continue;
+                }
+                // What a program has made is all meant.
+                What::LeftOut if !located.is_made() => continue,
+                What::LeftOut | What::Manifest => {}
             }
             match parse(&file.path, &file.content, &manifests::Limits::default()) {
                 Ok(found) => targets.extend(found),
