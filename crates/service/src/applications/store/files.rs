@@ -1,37 +1,35 @@
 //! The files of a folder, looked at again and again: only what has changed is read.
 
+pub(super) mod absence;
+mod list;
+mod looking;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::absence::{Absence, GONE_AFTER};
+use self::list::{is_manifest, list};
+pub(crate) use self::looking::{Looks, Removed, keep_looking};
 use super::AppKey;
 use super::projects::{self, Named};
 use super::reading::doubt::Lacks;
 use super::reading::{Seen, Stamp, written_twice};
 use crate::error::ServiceError;
 
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// So often a folder is listed until it says the same twice. Whoever renames a file at that moment has it in no list.
 const LISTED_MAX: usize = 4;
-/// What is not there any more is gone when it is still not there so long after that was seen.
-const GONE_AFTER: Duration = Duration::from_millis(900);
-/// What a file does not say any more that is written again and again is gone after so long.
-pub(super) const GONE_AT_LAST: Duration = Duration::from_secs(10);
-
 /// The files of a folder, as they were seen last.
 #[derive(Default)]
 pub(crate) struct Files {
     folder: PathBuf,
     seen: BTreeMap<PathBuf, Seen>,
     /// Those that were not found any more, and since when: they count until that is sure.
-    missed: BTreeMap<PathBuf, Missed>,
+    missed: BTreeMap<PathBuf, (Seen, Absence)>,
     /// The folder itself cannot be read.
     is_away: bool,
     /// Some of its files could not be looked at, and nobody knows what is in them.
@@ -46,47 +44,9 @@ pub(crate) struct Files {
     problems: Vec<String>,
     /// What is gone is sure after so long.
     patience: Duration,
-    calm: Calm,
-}
-
-/// A file that is not found any more.
-struct Missed {
-    seen: Seen,
-    /// Since when that is so, with nothing that speaks against it, and since when it was not found at all.
-    since: Option<Instant>,
-    first: Instant,
-}
-
-/// The beginning, until it is sure what is in no file.
-#[derive(Default)]
-struct Calm {
-    /// The first look at which all could be read.
-    first: Option<Instant>,
-    /// The last one at which something was new.
-    since: Option<Instant>,
-    is_over: bool,
-}
-
-impl Calm {
-    fn look(
-        &mut self,
-        (began, now): (Instant, Instant),
-        (is_clear, has_read): (bool, bool),
-        patience: Duration,
-    ) {
-        if !is_clear {
-            (self.first, self.since) = (None, None);
-            return;
-        }
-        let is_late = |since: Option<Instant>, patience| {
-            since.is_some_and(|since| began.duration_since(since) >= patience)
-        };
-        self.is_over |= !has_read && is_late(self.since, patience) || is_late(self.first, GONE_AT_LAST);
-        self.first.get_or_insert(now);
-        if has_read || self.since.is_none() {
-            self.since = Some(now);
-        }
-    }
+    /// Of what is in no file at the beginning; and whether that is sure.
+    beginning: Absence,
+    has_looked_twice: bool,
 }
 
 impl Files {
@@ -114,7 +74,7 @@ impl Files {
     /// Whether what was in no file at the beginning was looked for once more since: all could be read then, and nothing was just
     /// being written.
     pub fn has_looked_twice(&self) -> bool {
-        self.calm.is_over
+        self.has_looked_twice
     }
 
     /// Whether the folder itself cannot be read.
@@ -123,7 +83,7 @@ impl Files {
     }
 
     /// Reads what has changed, and says whether anything has. `removed`: files that were taken away on purpose.
-    pub fn look(&mut self, removed: &BTreeSet<PathBuf>) -> bool {
+    pub fn look(&mut self, removed: &BTreeMap<PathBuf, AppKey>) -> bool {
         let began = Instant::now();
         let was_away = self.is_away;
         let (found, problems) = self.stamps();
@@ -133,12 +93,11 @@ impl Files {
         self.problems = problems;
         match self.is_away {
             // Of a folder that is away nothing is known.
-            true => self.missed.values_mut().for_each(|missed| missed.since = None),
-            false => has_changed |= self.miss(&found, (removed, began, now)),
+            true => self.missed.values_mut().for_each(|(_, absence)| absence.forget_rest()),
+            false => has_changed |= self.miss(&found, removed, (began, now)),
         }
         let mut has_read = false;
         for (path, stamp) in found {
-            let patience = if self.is_ours { None } else { Some(self.patience) };
             let seen = self.seen.entry(path.clone()).or_default();
             if seen.stamp == Some(stamp) {
                 has_changed |= seen.settle(began, self.patience);
@@ -147,14 +106,16 @@ impl Files {
             let content = fs::read(&path);
             // What could not be read is tried again.
             seen.stamp = content.is_ok().then_some(stamp);
-            seen.read_anew(&name(&path), content, patience.map(|patience| (now, patience)));
+            seen.read_anew(&name(&path), content, (!self.is_ours).then_some(now));
             if self.has_only_sets {
                 seen.keep_only_sets();
             }
             (has_changed, has_read) = (true, true);
         }
-        let is_clear = !self.is_in_flux && !self.is_unsure();
-        self.calm.look((began, now), (is_clear, has_read), self.patience);
+        match !self.is_in_flux && !self.is_unsure() {
+            true => self.has_looked_twice |= self.beginning.is_sure((began, now), has_read, self.patience),
+            false => self.beginning = Absence::default(),
+        }
         has_changed
     }
 
@@ -163,27 +124,25 @@ impl Files {
     fn miss(
         &mut self,
         found: &BTreeMap<PathBuf, Stamp>,
-        (removed, began, now): (&BTreeSet<PathBuf>, Instant, Instant),
+        removed: &BTreeMap<PathBuf, AppKey>,
+        times: (Instant, Instant),
     ) -> bool {
         let before = (self.seen.len(), self.missed.len());
         let (back, missed): (BTreeMap<_, _>, _) =
             std::mem::take(&mut self.missed).into_iter().partition(|(path, _)| found.contains_key(path));
         let is_changed = !back.is_empty();
-        self.seen.extend(back.into_iter().map(|(path, missed)| (path, missed.seen)));
+        self.seen.extend(back.into_iter().map(|(path, (seen, _))| (path, seen)));
         self.missed = missed;
         if self.seen.keys().any(|path| !found.contains_key(path)) {
             let (seen, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
                 std::mem::take(&mut self.seen).into_iter().partition(|(path, _)| found.contains_key(path));
             self.seen = seen;
             let gone = gone.into_iter().filter(|_| !self.is_ours);
-            self.missed.extend(gone.map(|(path, seen)| (path, Missed { seen, since: None, first: now })));
+            self.missed.extend(gone.map(|(path, seen)| (path, (seen, Absence::default()))));
         }
         let (patience, is_in_flux) = (self.patience, self.is_in_flux);
-        self.missed.retain(|path, missed| {
-            let is_sure = missed.since.is_some_and(|since| began.duration_since(since) >= patience);
-            let is_gone = is_sure && !is_in_flux || began.duration_since(missed.first) >= GONE_AT_LAST;
-            missed.since = missed.since.filter(|_| !is_in_flux).or(Some(now));
-            !is_gone && !removed.contains(path)
+        self.missed.retain(|path, (_, absence)| {
+            !absence.is_sure(times, is_in_flux, patience) && !removed.contains_key(path)
         });
         is_changed || before != (self.seen.len(), self.missed.len())
     }
@@ -205,17 +164,15 @@ impl Files {
 
     /// What is known of each file.
     pub fn each(&self) -> impl Iterator<Item = &Seen> {
-        self.seen.values().chain(self.missed.values().map(|missed| &missed.seen))
+        self.seen.values().chain(self.missed.values().map(|(seen, _)| seen))
     }
 
     /// The projects of all files, with the names of those; what may be gone counts where nobody else says it by now.
     pub fn projects(&self) -> Named {
         let mut all = Named::new();
         for (path, seen) in &self.seen {
-            for (project, read) in &seen.projects {
-                if !seen.lacks().is_some_and(|lacks| lacks.projects.contains_key(project)) {
-                    projects::add(&mut all, project.clone(), read.clone(), &name(path));
-                }
+            for (project, read) in seen.in_sight(&seen.projects, |lacks| &lacks.projects) {
+                projects::add(&mut all, project.clone(), read.clone(), &name(path));
             }
         }
         for (project, read) in self.each().flat_map(|seen| &seen.projects) {
@@ -229,13 +186,12 @@ impl Files {
     pub fn all<T: Clone>(
         &self,
         of: impl Fn(&Seen) -> &BTreeMap<AppKey, T>,
-        lacks: impl Fn(&Lacks) -> &BTreeMap<AppKey, Instant>,
+        lacks: impl Fn(&Lacks) -> &BTreeMap<AppKey, Instant> + Copy,
         tell: impl Fn(&mut T, String),
     ) -> BTreeMap<AppKey, T> {
         let mut all: BTreeMap<AppKey, (&Path, T)> = BTreeMap::new();
-        let is_lacked = |seen: &Seen, key| seen.lacks().is_some_and(|all| lacks(all).contains_key(key));
         for (path, seen) in &self.seen {
-            for (key, one) in of(seen).iter().filter(|(key, _)| !is_lacked(seen, key)) {
+            for (key, one) in seen.in_sight(of(seen), lacks) {
                 match all.get_mut(key) {
                     None => drop(all.insert(key.clone(), (path, one.clone()))),
                     Some((first, counts)) => {
@@ -244,7 +200,7 @@ impl Files {
                 }
             }
         }
-        let missed = self.missed.iter().map(|(path, missed)| (path, &missed.seen));
+        let missed = self.missed.iter().map(|(path, (seen, _))| (path, seen));
         for (path, seen) in self.seen.iter().chain(missed) {
             for (key, one) in of(seen) {
                 all.entry(key.clone()).or_insert_with(|| (path, one.clone()));
@@ -255,11 +211,8 @@ impl Files {
 
     /// Those sets that are in a file by now, without those that may be gone.
     pub fn sets_in_sight(&self) -> BTreeSet<AppKey> {
-        let in_sight = |seen: &Seen| {
-            let is_lacked = |key: &&AppKey| seen.lacks().is_some_and(|lacks| lacks.sets.contains_key(*key));
-            seen.sets.keys().filter(|key| !is_lacked(key)).cloned().collect::<Vec<_>>()
-        };
-        self.seen.values().flat_map(in_sight).collect()
+        let in_sight = self.seen.values().flat_map(|seen| seen.in_sight(&seen.sets, |lacks| &lacks.sets));
+        in_sight.map(|(key, _)| key.clone()).collect()
     }
 
     fn stamps(&mut self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
@@ -295,60 +248,13 @@ impl Files {
         }
         (self.is_blind, self.is_in_flux) = (!listed.unread.is_empty(), listed.is_in_flux);
         for path in listed.unread {
-            let known = self.seen.get(&path).or_else(|| self.missed.get(&path).map(|missed| &missed.seen));
+            let known = self.seen.get(&path).or_else(|| self.missed.get(&path).map(|(seen, _)| seen));
             if let Some(stamp) = known.and_then(|seen| seen.stamp) {
                 listed.found.insert(path, stamp);
             }
         }
         (listed.found, listed.problems)
     }
-}
-
-/// The files of a folder.
-#[derive(PartialEq)]
-struct Listed {
-    found: BTreeMap<PathBuf, Stamp>,
-    /// Those that are there and cannot be looked at.
-    unread: BTreeSet<PathBuf>,
-    /// One of them was not there any more when it was looked at.
-    is_in_flux: bool,
-    /// What is wrong with those that cannot be looked at, and with links that lead nowhere.
-    problems: Vec<String>,
-}
-
-fn list(folder: &Path) -> std::io::Result<Listed> {
-    let (mut found, mut unread, mut problems) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-    let mut is_in_flux = false;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
-        if !is_manifest(&path) {
-            continue;
-        }
-        match fs::metadata(&path) {
-            Ok(file) if file.is_file() => {
-                let modified = file.modified().unwrap_or(std::time::UNIX_EPOCH);
-                found.insert(path, (modified, file.len(), file.ino()));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound && !is_link(&entry) => is_in_flux = true,
-            Err(error) => {
-                problems.push(format!("{}: {error}", name(&path)));
-                if error.kind() != ErrorKind::NotFound {
-                    unread.insert(path);
-                }
-            }
-        }
-    }
-    Ok(Listed { found, unread, is_in_flux, problems })
-}
-
-fn is_link(entry: &fs::DirEntry) -> bool {
-    entry.file_type().is_ok_and(|kind| kind.is_symlink())
-}
-
-pub(super) fn is_manifest(path: &Path) -> bool {
-    path.extension().is_some_and(|one| ["yaml", "yml", "json"].iter().any(|known| one == *known))
 }
 
 pub(super) fn name(path: &Path) -> String {
@@ -383,55 +289,6 @@ pub(crate) fn only_in(
         }
         [] => refused(format!("{what} is in no file that can be read")),
         _ => refused(format!("{what} is in several files")),
-    }
-}
-
-/// Who may ask for a look at files, ahead of the next one.
-#[derive(Clone, Default)]
-pub(crate) struct Looks(watch::Sender<u64>);
-
-impl Looks {
-    /// Asks for one; the number that its [`keep_looking`] tells with what it has found.
-    pub fn soon(&self) -> u64 {
-        let mut number = 0;
-        self.0.send_modify(|last| {
-            *last = last.wrapping_add(1);
-            number = *last;
-        });
-        number
-    }
-}
-
-/// Looks again and again: regularly, and at once when it is said that something has changed, or somebody asks for that. What
-/// looks is told the last number that was asked for before. Ends when nobody listens.
-pub(crate) fn keep_looking<W: Send + 'static>(
-    mut watcher: W,
-    (mut changed, looks): (watch::Receiver<()>, &Looks),
-    look: impl Fn(&mut W, u64) -> bool + Clone + Send + 'static,
-) {
-    let mut asked = looks.0.subscribe();
-    tokio::spawn(async move {
-        loop {
-            let (look, number) = (look.clone(), *asked.borrow_and_update());
-            let looking = tokio::task::spawn_blocking(move || {
-                let goes_on = look(&mut watcher, number);
-                (watcher, goes_on)
-            });
-            let Ok((back, true)) = looking.await else { return };
-            watcher = back;
-            tokio::select! {
-                () = said(&mut changed) => {}
-                () = said(&mut asked) => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-            }
-        }
-    });
-}
-
-/// Returns when something is said. Where nobody is left who could, the files are looked at all the same.
-async fn said<T>(what: &mut watch::Receiver<T>) {
-    if what.changed().await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tidegate_application::deletion::{self, RESOURCES_FINALIZER};
@@ -16,7 +16,7 @@ use tidegate_model::argo::{Application, ApplicationSpec};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{OwnedMutexGuard, RwLock};
 
-use super::files::{Files, Looks, blocking, keep_looking, only_in};
+use super::files::{Files, Looks, Removed, blocking, keep_looking, only_in};
 use super::generated::{Generated, is_generated, now};
 use super::projects::{self, Named};
 use super::reading::left_alone;
@@ -37,8 +37,7 @@ pub struct FolderStore {
     /// Taken by whoever writes what is known, for as long as that takes.
     writing: Arc<RwLock<()>>,
     looks: Looks,
-    /// Files that were removed by a command, and whose they were: nobody has to make sure of that.
-    removed: Arc<Mutex<BTreeMap<PathBuf, AppKey>>>,
+    removed: Removed,
     /// Taken by whoever writes what is known of an application, each for some of them: also by one whom nobody waits for any more.
     places: Arc<[Arc<tokio::sync::Mutex<()>>]>,
 }
@@ -68,7 +67,7 @@ impl FolderStore {
             disk,
             writing: Arc::default(),
             looks: Looks::default(),
-            removed: Arc::default(),
+            removed: Removed::default(),
             places: (0..PLACES).map(|_| Arc::default()).collect(),
         })
     }
@@ -94,7 +93,7 @@ impl ApplicationStore for FolderStore {
         let changes = self.generated.changes();
         let mut watcher =
             Watcher::new(Arc::clone(&self.disk), &self.folder, &self.kept, Arc::clone(&self.generated));
-        watcher.removed = Arc::clone(&self.removed);
+        watcher.removed = self.removed.clone();
         keep_looking(watcher, (changes, &self.looks), move |watcher, number| {
             let mut events = watcher.look();
             if watcher.looked != number {
@@ -139,7 +138,7 @@ impl ApplicationStore for FolderStore {
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
         let (folder, files, application) = (self.kept.clone(), self.folder.clone(), application.clone());
         let (generated, disk) = (Arc::clone(&self.generated), Arc::clone(&self.disk));
-        let removed = Arc::clone(&self.removed);
+        let removed = self.removed.clone();
         let place = self.place(&AppKey::of(&application)).await;
         let remove = move || {
             let _place = place;
@@ -158,7 +157,7 @@ impl ApplicationStore for FolderStore {
                 }
                 return Err(ServiceError::Io { action: "remove", path, source });
             }
-            removed.lock().unwrap_or_else(PoisonError::into_inner).insert(path, key);
+            removed.add(path, key);
             Ok(())
         };
         blocking(self.folder.clone(), remove).await
@@ -211,8 +210,7 @@ struct Watcher {
     settled: bool,
     /// The last look that somebody has asked for.
     looked: u64,
-    /// Files that were removed by a command.
-    removed: Arc<Mutex<BTreeMap<PathBuf, AppKey>>>,
+    removed: Removed,
 }
 
 impl Watcher {
@@ -231,18 +229,17 @@ impl Watcher {
             is_waiting: false,
             settled: false,
             looked: 0,
-            removed: Arc::default(),
+            removed: Removed::default(),
         }
     }
 
     /// What has happened since the last look.
     fn look(&mut self) -> Vec<StoreEvent> {
-        let removed = std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
-        let paths = removed.keys().cloned().collect();
-        let has_changed = self.files.look(&paths) | self.made.look(&BTreeSet::new());
+        let removed = self.removed.take();
+        let has_changed = self.files.look(&removed) | self.made.look(&BTreeMap::new());
         let of_removed: BTreeSet<AppKey> = match self.files.is_away() {
             true => {
-                self.removed.lock().unwrap_or_else(PoisonError::into_inner).extend(removed);
+                self.removed.put_back(removed);
                 BTreeSet::new()
             }
             false => removed.into_values().collect(),

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::known::{All, Known, ORPHAN};
 use super::{Found, SetEvent, SetStore, StoredSet, Written};
-use crate::applications::store::files::{Files, Looks, blocking, keep_looking, only_in};
+use crate::applications::store::files::{Files, Looks, Removed, blocking, keep_looking, only_in};
 use crate::applications::store::generated::{Generated, new_uid, now};
 use crate::applications::store::reading::ReadSet;
 use crate::applications::store::{AppKey, FolderStore, left_alone};
@@ -27,8 +27,7 @@ pub struct FolderSets {
     kept: PathBuf,
     known: Arc<Known>,
     generated: Arc<Generated>,
-    /// Files that were removed by a command: nobody has to make sure of that.
-    removed: Arc<Mutex<BTreeSet<PathBuf>>>,
+    removed: Removed,
 }
 
 impl FolderSets {
@@ -37,7 +36,7 @@ impl FolderSets {
         let disk = Arc::clone(&applications.disk);
         let known = Arc::new(Known::new(disk, kept.clone()));
         let (folder, generated) = (applications.folder.clone(), Arc::clone(&applications.generated));
-        Self { folder, kept, known, generated, removed: Arc::default() }
+        Self { folder, kept, known, generated, removed: Removed::default() }
     }
 
     /// Changes what is known of a set, beside those who look.
@@ -77,7 +76,7 @@ impl SetStore for FolderSets {
         let (tell, told) = unbounded_channel();
         let changes = self.generated.changes();
         let mut watcher = Watcher::new(&self.folder, Arc::clone(&self.known));
-        watcher.removed = Arc::clone(&self.removed);
+        watcher.removed = self.removed.clone();
         keep_looking(watcher, (changes, &Looks::default()), move |watcher, _| {
             !tell.is_closed() && watcher.look().into_iter().all(|event| tell.send(event).is_ok())
         });
@@ -147,13 +146,13 @@ impl SetStore for FolderSets {
 
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let (folder, known, set) = (self.folder.clone(), Arc::clone(&self.known), set.clone());
-        let removed = Arc::clone(&self.removed);
+        let removed = self.removed.clone();
         let remove = move || {
             let key = AppKey::of_set(&set);
             let what = format!("ApplicationSet {key}");
             let path = only_in(&folder, |seen| seen.sets.contains_key(&key), (&what, ""))?;
             known.with(|all| all.delete(&set, &path, orphan))?;
-            removed.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+            removed.add(path, key);
             Ok(())
         };
         blocking(self.folder.clone(), remove).await?;
@@ -210,8 +209,7 @@ struct Watcher {
     told_at: Option<u64>,
     /// What is in no file is to be looked for once more.
     looks_again: bool,
-    /// Files that were removed by a command.
-    removed: Arc<Mutex<BTreeSet<PathBuf>>>,
+    removed: Removed,
     settled: bool,
 }
 
@@ -234,7 +232,7 @@ impl Watcher {
             problems: Vec::new(),
             told_at: None,
             looks_again: true,
-            removed: Arc::default(),
+            removed: Removed::default(),
             settled: false,
         }
     }
@@ -246,10 +244,10 @@ impl Watcher {
 
     /// What has happened since the last look.
     fn look(&mut self) -> Vec<SetEvent> {
-        let removed = std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
+        let removed = self.removed.take();
         let has_changed = self.files.look(&removed);
         if self.files.is_away() {
-            self.removed.lock().unwrap_or_else(PoisonError::into_inner).extend(removed);
+            self.removed.put_back(removed);
         }
         let looks_again = !self.files.has_looked_twice();
         if !has_changed && self.is_told() && self.looks_again == looks_again {

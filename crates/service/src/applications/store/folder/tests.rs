@@ -185,7 +185,7 @@ fn what_a_command_removes_is_gone_at_once() {
     let path = folder.path().join("web.yaml");
     let removed = |watcher: &Watcher| {
         let key = watcher.told.keys().next().unwrap().clone();
-        watcher.removed.lock().unwrap().insert(path.clone(), key);
+        watcher.removed.add(path.clone(), key);
     };
     removed(&watcher);
     assert_eq!(told(&mut watcher), ["applied web"]);

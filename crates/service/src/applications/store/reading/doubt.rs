@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::files::GONE_AT_LAST;
+use super::super::files::absence::GONE_AT_LAST;
 use super::Seen;
 use crate::applications::store::AppKey;
 
@@ -27,20 +27,25 @@ pub(crate) struct Doubt {
 }
 
 impl Seen {
-    /// What it lacks, and may say again.
-    pub fn lacks(&self) -> Option<&Lacks> {
-        self.doubt.as_ref().map(|doubt| &doubt.lacks)
+    /// What it has of something, without what it lacks and may say again.
+    pub fn in_sight<'a, K: Ord, T>(
+        &'a self,
+        all: &'a BTreeMap<K, T>,
+        lacks: impl Fn(&Lacks) -> &BTreeMap<K, Instant>,
+    ) -> impl Iterator<Item = (&'a K, &'a T)> {
+        let lacked = self.doubt.as_ref().map(move |doubt| lacks(&doubt.lacks));
+        all.iter().filter(move |(key, _)| !lacked.is_some_and(|lacked| lacked.contains_key(*key)))
     }
 
-    /// Takes in what the file is now; what it lacks then counts as it was. `doubted`: the time, and how long nothing may be
-    /// written until it is gone; nothing where it is gone at once.
+    /// Takes in what the file is now; what it lacks then counts as it was. `doubted`: the time; nothing where what it lacks is
+    /// gone at once.
     pub(in super::super) fn read_anew(
         &mut self,
         name: &str,
         content: io::Result<Vec<u8>>,
-        doubted: Option<(Instant, Duration)>,
+        doubted: Option<Instant>,
     ) {
-        let Some((now, _)) = doubted else { return self.read(name, content) };
+        let Some(now) = doubted else { return self.read(name, content) };
         let (applications, sets, projects) =
             (self.applications.clone(), self.sets.clone(), self.projects.clone());
         let before = self.doubt.take().map(|doubt| doubt.lacks).unwrap_or_default();
