@@ -50,6 +50,8 @@ pub(super) struct MachineState<W: Work> {
     line: Arc<Line<W::Machine>>,
     inbox: Inbox<W::Machine, Note>,
     shell: Shell<W::Machine, MachineHands<W>>,
+    /// How it stood in the log was shown. The actor before it may have failed before it did that.
+    is_shown: bool,
     /// Its supervisor knows that it has come to its end.
     has_ended: bool,
 }
@@ -67,6 +69,7 @@ impl<W: Work> Actor for MachineActor<W> {
         let MachineArguments { shared, line, work, start } = arguments;
         let inbox = Inbox::new(move || drop(myself.send_message(MachineMessage::Arrived)));
         let hands = MachineHands::new(Arc::clone(&shared), Arc::clone(&line), inbox.clone(), work());
+        let is_new = matches!(start, Start::New);
         let (shell, first) = match start {
             Start::New => (Shell::new(hands), None),
             Start::Recovered { driver, give_up } => {
@@ -79,7 +82,7 @@ impl<W: Work> Actor for MachineActor<W> {
         };
         inbox.push_together(first);
         line.renew(&inbox);
-        Ok(MachineState { shared, line, inbox, shell, has_ended: false })
+        Ok(MachineState { shared, line, inbox, shell, is_shown: is_new, has_ended: false })
     }
 
     async fn handle(
@@ -88,6 +91,7 @@ impl<W: Work> Actor for MachineActor<W> {
         message: Self::Msg,
         state: &mut MachineState<W>,
     ) -> Result<(), ActorProcessingErr> {
+        let unshown = (!std::mem::replace(&mut state.is_shown, true)).then(|| state.shell.state().clone());
         match message {
             MachineMessage::Arrived => state.take_arrivals()?,
             MachineMessage::Wish { input, reply } => {
@@ -101,6 +105,10 @@ impl<W: Work> Actor for MachineActor<W> {
             ShellError::Driver(error) => error.into(),
             ShellError::Append(failure) => failure,
         })?;
+        // Hands that fail at that keep nothing from being written.
+        if let Some(durable) = unshown {
+            state.shell.hands_mut().show(durable);
+        }
         match turn {
             Turn::GoesOn => {}
             Turn::Stopped => state.end(SupervisorMessage::Stopped),

@@ -41,6 +41,13 @@ impl<W: Work> MachineHands<W> {
         let post = Post::new(inbox.clone(), is_alive);
         Self { shared, line, inbox, post, work, alarm: Alarm::default(), on_its_way: None, _alive: alive }
     }
+
+    /// This is how it stands, as far as the log has it. Whoever is told of that and asks at once is to find it so: nobody may
+    /// tell him once more.
+    pub fn show(&mut self, durable: <W::Machine as Machine>::State) {
+        self.line.keep(durable.clone());
+        self.work.announce(&durable);
+    }
 }
 
 impl<W: Work> Hands<W::Machine> for MachineHands<W> {
@@ -94,8 +101,7 @@ impl<W: Work> Hands<W::Machine> for MachineHands<W> {
 
     fn announce(&mut self, _: &<W::Machine as Machine>::State) {
         if let Some(durable) = self.on_its_way.take() {
-            self.work.announce(&durable);
-            self.line.keep(durable);
+            self.show(durable);
         }
     }
 

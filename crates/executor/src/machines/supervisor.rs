@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,7 +149,7 @@ impl<W: Work> SupervisorState<W> {
         match result {
             Ok(Found::Open(driver)) => self.go_on(myself, driver, give_up).await,
             Ok(Found::Over(state)) => {
-                self.arguments.place.line.keep(*state);
+                self.over(*state);
                 self.finish(myself, End::Over).await;
             }
             Ok(Found::Nothing) if self.begun => {
@@ -160,6 +161,20 @@ impl<W: Work> SupervisorState<W> {
                 None => self.finish(myself, End::Failed(MachineError::Unknown { machine })).await,
             },
             Err(error) => self.finish(myself, End::Failed(error)).await,
+        }
+    }
+
+    /// The log has its end. An actor that has failed since may not have said so.
+    fn over(&self, state: <W::Machine as Machine>::State) {
+        self.arguments.place.line.keep(state.clone());
+        if self.failure.is_empty() {
+            return;
+        }
+        let make = &self.arguments.work;
+        let told = std::panic::catch_unwind(AssertUnwindSafe(|| make().announce(&state)));
+        if told.is_err() {
+            let machine = self.arguments.place.line.name();
+            tracing::error!(%machine, "its hands panicked when they were told that it is over");
         }
     }
 

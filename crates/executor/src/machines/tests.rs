@@ -1,9 +1,11 @@
 //! The log's actor panics while machines are at work: they go on from the log, and are over as if nothing had been.
 #![allow(clippy::unwrap_used, reason = "test code: a broken assumption must stop the test at once")]
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tidegate_lifecycle::teardown::{
     Command, Details, End, Fact, Found, Input, MemberSpec, Options, Order, OrderedDeletion, Request, State,
 };
@@ -11,14 +13,31 @@ use tidegate_model::{StreamId, Timestamp};
 use tidegate_oplog::{Lookup, MemoryLog, Summary};
 use uuid::Uuid;
 
-use super::{Post, SummaryOf, Work};
+use super::{Post, Running, SummaryOf, Work};
 use crate::clock::RuntimeClock;
 use crate::engine::Engine;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
+/// Who is told how it stands asks at once; what is found so is counted.
+#[derive(Clone, Default)]
+struct Asker {
+    asked: Arc<OnceLock<Running<OrderedDeletion>>>,
+    found: Arc<AtomicUsize>,
+}
+
+impl Asker {
+    fn ask(&self, told: &State) {
+        let Some(running) = self.asked.get() else { return };
+        let found = running.state().now_or_never().unwrap().unwrap();
+        assert_eq!(found, *told);
+        self.found.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Everything is gone when it is deleted.
-struct Gone;
+#[derive(Default)]
+struct Gone(Asker);
 
 impl Work for Gone {
     type Machine = OrderedDeletion;
@@ -49,6 +68,10 @@ impl Work for Gone {
     fn begin(&mut self, _: &State, _: &Command, _: Timestamp, _: Post<OrderedDeletion>) {}
 
     fn end(&mut self, _: &State, _: &Command) {}
+
+    fn announce(&mut self, state: &State) {
+        self.0.ask(state);
+    }
 }
 
 fn begin(set: &str) -> Option<Input> {
@@ -69,6 +92,23 @@ fn begin(set: &str) -> Option<Input> {
     })))
 }
 
+/// What is missed here is missed for ever: nobody tells of the end of a machine again.
+#[tokio::test(start_paused = true)]
+async fn who_is_told_of_a_state_and_asks_at_once_finds_it() {
+    let clock = Arc::new(RuntimeClock::starting_at(START));
+    let engine = Engine::builder(Arc::new(MemoryLog::new())).clock(clock).start().await.unwrap();
+    let asker = Asker::default();
+    let hands = asker.clone();
+    let begun =
+        engine.run_machine(StreamId(Uuid::from_u128(1)), begin("argocd/s"), move || Gone(hands.clone()));
+    let running = begun.await.unwrap();
+    asker.asked.set(running.clone()).ok().unwrap();
+    running.over().await;
+    let state = running.state().await.unwrap();
+    assert_eq!(state.teardown().unwrap().outcome.as_ref().unwrap().end, End::Completed);
+    assert!(asker.found.load(Ordering::Relaxed) > 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn machines_survive_the_log_actor() {
     let clock = Arc::new(RuntimeClock::starting_at(START));
@@ -76,7 +116,7 @@ async fn machines_survive_the_log_actor() {
     let mut running = Vec::new();
     for number in 1..=4 {
         let id = StreamId(Uuid::from_u128(number));
-        let begun = engine.run_machine(id, begin(&format!("argocd/s{number}")), || Gone).await;
+        let begun = engine.run_machine(id, begin(&format!("argocd/s{number}")), Gone::default).await;
         running.push(begun.unwrap());
     }
     // Fewer than it may have.
@@ -94,7 +134,7 @@ async fn machines_survive_the_log_actor() {
     assert!(engine.failure().is_none());
 
     // One that has lost its log actor for good ends with the reason.
-    let begun = engine.run_machine(StreamId(Uuid::from_u128(5)), begin("argocd/last"), || Gone).await;
+    let begun = engine.run_machine(StreamId(Uuid::from_u128(5)), begin("argocd/last"), Gone::default).await;
     let last = begun.unwrap();
     while engine.failure().is_none() {
         engine.shared.log_actor.panic();

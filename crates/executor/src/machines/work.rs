@@ -60,6 +60,7 @@ pub trait Work: Send + 'static {
         standing: &<Self::Machine as Machine>::Command,
     );
 
-    /// This state is durable: it may be shown.
+    /// This state is durable: it may be shown, and [`Running::state`](super::Running::state) tells it already. After a restart or
+    /// a fault it may be one that was announced before.
     fn announce(&mut self, _state: &<Self::Machine as Machine>::State) {}
 }

@@ -24,6 +24,7 @@ async fn hands_that_panic_anywhere_go_on_from_the_log() {
         within(running.over()).await;
         let end = outcome(&running.state().await.unwrap()).unwrap();
         assert_eq!(end.end, End::Completed, "call {call}: {}", end.message);
+        assert!(fleet.is_told_the_end(), "call {call}");
         let found = (recorded::<Progressive>(&log, stream(1)), fleet.deeds());
         assert_eq!(*expected.get_or_insert(found.clone()), found, "call {call}");
         assert_eq!(fleet.begun(), named(&log, stream(1)), "call {call}");

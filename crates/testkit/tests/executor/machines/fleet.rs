@@ -48,6 +48,8 @@ struct Known {
     panics: &'static str,
     /// Nothing is answered.
     is_silent: bool,
+    /// It was told that the rollout is over.
+    is_told_the_end: bool,
 }
 
 /// The Applications of a set.
@@ -84,6 +86,11 @@ impl Fleet {
     /// What was done, in order.
     pub fn deeds(&self) -> Vec<String> {
         self.lock().deeds.clone()
+    }
+
+    /// Whether it was told that the rollout is over.
+    pub fn is_told_the_end(&self) -> bool {
+        self.lock().is_told_the_end
     }
 
     /// The operations that were begun.
@@ -261,8 +268,9 @@ impl Work for Rolling {
         self.kept.remove(&standing.subject()).unwrap().abort();
     }
 
-    fn announce(&mut self, _: &rollout::State) {
+    fn announce(&mut self, state: &rollout::State) {
         self.fleet.call("announce");
+        self.fleet.lock().is_told_the_end |= state.is_finished();
     }
 }
 
