@@ -123,6 +123,58 @@ fn all_sources_are_synced_and_the_last_wins() {
 }
 
 #[test]
+fn one_of_several_sources_is_synced_to_another_revision() {
+    let stage = Stage::new();
+    let automated = "syncPolicy: {automated: {prune: true, selfHeal: true}, ";
+    let file = stage.bench.path().join("apps/web.yaml");
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap().replace(automated, "syncPolicy: {"))
+        .unwrap();
+    let mut heads = Vec::new();
+    for name in ["one", "two"] {
+        for value in ["older", "newer"] {
+            stage.map(name, name, value);
+            heads.push(stage.commit(name));
+        }
+    }
+    let [_, newest, older, _] = heads.as_slice() else { panic!("{heads:?}") };
+    let serving = stage.serve();
+    let sync = |revisions: &[&str]| {
+        let args = [&["app", "sync", "web", "-o", "json"], revisions].concat();
+        stage.bench.run(&args).expect_code(0)
+    };
+    let app: Value =
+        serde_json::from_str(&sync(&["--revisions", older, "--source-positions", "2"]).out).unwrap();
+    assert_eq!(app["kind"], "Application");
+    assert_eq!(app["status"]["operationState"]["syncResult"]["revisions"], json!([newest, older]));
+    assert_eq!(["one", "two"].map(|name| stage.value(name)), ["newer", "older"]);
+    // Those that nobody names are as the sources ask for them, whatever was synced before.
+    let both = ["--source-positions=2", "--revisions=main", "--source-positions=1", "--revisions=main"];
+    sync(&both);
+    assert_eq!(["one", "two"].map(|name| stage.value(name)), ["newer", "newer"]);
+    for (revisions, expected) in [
+        (&["--revisions", "main"][..], "--source-positions"),
+        (&["--revisions", "main", "--source-positions", "3"], "application web has 2 sources"),
+        (&["--revisions", "main", "--source-positions", "0"], "application web has 2 sources"),
+        (
+            &["--revisions", "a", "--revisions", "b", "--source-positions", "1"],
+            "one --source-positions for each",
+        ),
+        (&["--revision", "main", "--revisions", "main", "--source-positions", "1"], "cannot be used with"),
+    ] {
+        let refused = stage.bench.run(&[&["app", "sync", "web"], revisions].concat()).expect_code(2);
+        assert!(refused.err.contains(expected), "{refused:?}");
+    }
+    // Who does not wait is told how to; programs get the application as it is then.
+    let asked = stage.bench.run(&["app", "sync", "web", "--async"]).expect_code(0);
+    assert!(asked.out.is_empty() && asked.err.contains("tidegate app wait web --operation"), "{asked:?}");
+    let waited = stage.bench.json(&["app", "wait", "web", "--operation", "-o", "json"]);
+    assert_eq!((&waited["kind"], &waited["items"][0]["metadata"]["name"]), (&json!("List"), &json!("web")));
+    let asked = stage.bench.json(&["app", "sync", "web", "--async", "-o", "json"]);
+    assert_eq!(asked["metadata"]["name"], "web");
+    end(serving);
+}
+
+#[test]
 fn what_is_wrong_names_the_source() {
     let stage = Stage::new();
     stage.app("{repoURL: ./one, path: app}", "{repoURL: ./two, path: none}");

@@ -12,6 +12,7 @@ mod ignore;
 mod ops;
 mod providers;
 mod runs;
+mod serve;
 mod sets;
 mod sync;
 mod tracking;
@@ -25,7 +26,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 pub use api::{ApiArgs, Listen};
 pub use app::{
     AppApproveArgs, AppArgs, AppCommand, AppDeleteArgs, AppPlanArgs, AppRollbackArgs, AppSyncArgs,
-    AppWaitArgs, EndArgs, ExampleArgs, ExampleCommand, ImpersonateArg, ListedArgs, OneAppArgs, ServeArgs,
+    AppWaitArgs, EndArgs, ListedArgs, OneAppArgs, RevisionArgs,
 };
 pub use appset::{
     AppsetArgs, AppsetCommand, FoundArgs, GenerateArgs, OneSetArgs, SetDeleteArgs, SetPlanArgs, SetWishArgs,
@@ -40,6 +41,7 @@ pub use ops::{
     ResumeArgs, RetryTaskArgs, ScopeArgs, SimArgs, SimCommand,
 };
 pub use runs::{ExportRunArgs, RunsArgs, ShowRunArgs};
+pub use serve::{ExampleArgs, ExampleCommand, ImpersonateArg, ServeArgs};
 pub use sets::SetsArgs;
 pub use sync::{
     ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,

@@ -304,6 +304,8 @@ async fn window(call: Call) -> Result<WindowLine, Problem> {
 struct SyncBody {
     /// Branch, tag or commit, instead of the application's.
     revision: Option<String>,
+    /// The same of several sources, one for each, in their order; an empty one is that of its source. Instead of `revision`.
+    revisions: Vec<String>,
     /// Delete objects that are no longer in the manifests.
     prune: bool,
     /// Write nothing; the cluster judges everything.
@@ -364,10 +366,11 @@ impl From<&Named> for ResourceSelector {
 
 async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Problem> {
     let (serving, application) = one(&call).await?;
-    let SyncBody { revision, prune, dry_run, resources, policy, reason } = &call.body;
+    let SyncBody { revision, revisions, prune, dry_run, resources, policy, reason } = &call.body;
     let resource = |one: &Named| resource(&one.into());
     let wish = SyncWish {
         revision: revision.clone().unwrap_or_default(),
+        revisions: revisions.clone(),
         prune: *prune,
         dry_run: *dry_run,
         resources: resources.iter().map(resource).collect(),

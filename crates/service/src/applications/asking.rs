@@ -9,6 +9,8 @@ use tidegate_model::argo::{Application, OperationRequest, OperationResource, Syn
 pub struct SyncWish {
     /// Branch, tag or commit; that of the application where it is empty.
     pub revision: String,
+    /// The same of several sources, in their order; one that is empty is that of its source. Empty where `revision` is meant.
+    pub revisions: Vec<String>,
     /// Objects that are no longer in the manifests are deleted.
     pub prune: bool,
     /// Nothing is written.
@@ -22,10 +24,11 @@ pub struct SyncWish {
 /// The operation: what is wished, by the policy of the application.
 pub fn sync(application: &Application, wish: SyncWish) -> OperationRequest {
     let policy = application.spec.sync_policy.clone().unwrap_or_default();
-    let SyncWish { revision, prune, dry_run, resources, policy: if_busy } = wish;
+    let SyncWish { revision, revisions, prune, dry_run, resources, policy: if_busy } = wish;
     let mut asked = OperationRequest {
         sync: Some(SyncOperation {
             revision,
+            revisions,
             prune,
             dry_run,
             resources,

@@ -6,8 +6,8 @@ use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::plan::kept;
 use tidegate_service::lines::PlanLine;
 
-use super::named;
 use super::way::Way;
+use super::{named, several};
 use crate::args::{AppApproveArgs, AppPlanArgs, Format, PlanFormat, WayArgs};
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -25,7 +25,8 @@ pub async fn make(args: &AppPlanArgs, printer: &Printer) -> Result<Ended, CliErr
         None => {
             let known = desk.one(&args.name, printer).await?;
             let wish = SyncWish {
-                revision: args.revision.clone().unwrap_or_default(),
+                revision: args.revisions.revision.clone().unwrap_or_default(),
+                revisions: several(&args.revisions, &known)?,
                 prune: args.prune,
                 resources: args.resources.iter().map(named).collect(),
                 ..SyncWish::default()

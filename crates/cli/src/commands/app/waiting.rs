@@ -1,0 +1,245 @@
+//! Waiting for Applications, and showing them then.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use tidegate_application::approval::waiting;
+use tidegate_application::refresh;
+use tidegate_model::argo::{Application, OperationState, SyncStatusCode};
+use tidegate_model::{HealthStatus, OperationPhase, format_duration};
+use tidegate_service::applications::store::AppKey;
+use tidegate_service::direct::is_taken_up;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::desk::Desk;
+use super::way::Way;
+use crate::args::{AppWaitArgs, EndArgs, Format};
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::{Printer, application};
+use crate::signals::Signals;
+
+/// How long whoever waits for applications waits for somebody to serve them.
+const SERVED_WITHIN: Duration = Duration::from_secs(10);
+/// How long what an operation has done is waited for, to be shown: the comparison may take long.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Waits for the end of an operation, if that is wished, and shows it.
+pub(super) async fn finished(
+    way: &Way,
+    name: &str,
+    (end, output): (&EndArgs, Format),
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    if end.is_async {
+        match output {
+            Format::Text => {
+                printer.note(&format!("asked for; `tidegate app wait {name} --operation` waits for its end"));
+            }
+            format => printer.value(&way.one(name, printer).await?, format)?,
+        }
+        return Ok(Ended::Done);
+    }
+    let (told, since) = (RefCell::new(String::new()), Cell::new(None));
+    let (is_over_soon, doubt) = (is_over_soon(&since), way.doubt(printer));
+    let is_over = |application: &Application| {
+        // Whoever waits is told what for, once for each plan.
+        if let Some(words) = waiting(application).filter(|words| *told.borrow() != *words) {
+            printer.note(words);
+            words.clone_into(&mut told.borrow_mut());
+        }
+        doubt.look(is_taken_up(application));
+        way.not_taken(application).is_some() || is_over_soon(application)
+    };
+    let waited = until(way, (&[name.to_owned()], end.timeout), output, printer, is_over).await?;
+    let Some(over) = waited.and_then(|mut found| found.pop()) else { return Ok(Ended::NotFinished) };
+    if let Some(why) = way.not_taken(&over) {
+        return Err(CliError::refused(why));
+    }
+    let state = over.status.operation_state.as_ref();
+    match output {
+        Format::Text => printer.out(&application::show(&over, None, printer.width()))?,
+        format => printer.value(&over, format)?,
+    }
+    Ok(Ended::Operation(state.map_or(OperationPhase::Error, |state| state.phase)))
+}
+
+/// Nothing is under way, and what the last operation did has been seen. That is not awaited of one that has failed: the
+/// comparison may hang on the very thing that it has failed at.
+fn is_over(application: &Application) -> bool {
+    let status = &application.status;
+    let is_left_alone = refresh::is_skipped(application);
+    let is_seen = |state: &OperationState| {
+        let dry_run = state.operation.sync.as_ref().is_some_and(|sync| sync.dry_run);
+        let shows_nothing = dry_run || is_left_alone || state.phase != OperationPhase::Succeeded;
+        state
+            .finished_at
+            .is_some_and(|at| shows_nothing || status.reconciled_at.is_some_and(|seen| seen >= at))
+    };
+    application.operation.is_none() && status.operation_state.as_ref().is_none_or(is_seen)
+}
+
+/// The same of the operation that is waited for; but for a comparison only a while, counted from when it was first found to be
+/// over.
+fn is_over_soon(since: &Cell<Option<Instant>>) -> impl Fn(&Application) -> bool {
+    move |application| {
+        if is_over(application) {
+            return true;
+        }
+        if application.operation.is_some() {
+            return false;
+        }
+        let first = since.get().unwrap_or_else(Instant::now);
+        since.set(Some(first));
+        first.elapsed() >= SEEN_WITHIN
+    }
+}
+
+pub(super) async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let way = Way::of(&args.way, printer).await?;
+    let all = !(args.sync || args.health || args.operation);
+    let is_met = |application: &Application| {
+        let status = &application.status;
+        let synced = status.sync.as_ref().is_some_and(|sync| sync.status == SyncStatusCode::Synced);
+        let healthy = status.health.as_ref().is_some_and(|health| health.status == HealthStatus::Healthy);
+        (!(all || args.sync) || synced)
+            && (!(all || args.health) || healthy)
+            && (!(all || args.operation) || is_over(application))
+    };
+    let waited = until(&way, (&args.names, args.timeout), args.output, printer, is_met).await?;
+    let Some(found) = waited else { return Ok(Ended::NotFinished) };
+    show_all(&found, args.output, printer)?;
+    Ok(Ended::Done)
+}
+
+/// So long a first look may take, however short the wait is to be.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Returns when it was waited long enough, and looked once.
+async fn late(timeout: Option<Duration>, looked: &Notify) {
+    tokio::time::sleep(timeout.unwrap_or(Duration::MAX)).await;
+    drop(tokio::time::timeout(LOOK, looked.notified()).await);
+}
+
+/// Asks until all that are named are as they should be; nothing when that took too long, or somebody interrupts, which is told.
+pub(super) async fn until(
+    way: &Way,
+    (names, timeout): (&[String], Option<Duration>),
+    output: Format,
+    printer: &Printer,
+    is_met: impl Fn(&Application) -> bool,
+) -> Result<Option<Vec<Application>>, CliError> {
+    let mut signals = Signals::listen()?;
+    let mut left = Vec::new();
+    let looked = Notify::new();
+    let asking = async {
+        if let Way::Service(desk) = way {
+            served(desk, printer).await?;
+        }
+        let mut sight = way.sight(names, printer);
+        loop {
+            let mut found = sight.look().await?;
+            for name in names {
+                if !found.iter().any(|one| is_meant(one, name)) {
+                    return Err(way.absent(name).await);
+                }
+            }
+            found.retain(|one| names.is_empty() || names.iter().any(|name| is_meant(one, name)));
+            if found.is_empty() {
+                return Err(CliError::usage(format!("{}: nothing to wait for", way.nowhere())));
+            }
+            left = found.iter().filter(|one| !is_met(one)).cloned().collect::<Vec<_>>();
+            if left.is_empty() {
+                return Ok(found);
+            }
+            looked.notify_one();
+            sight.changed().await?;
+        }
+    };
+    let why = tokio::select! {
+        found = asking => return found.map(Some),
+        signal = signals.next() => format!("interrupted by {signal}"),
+        () = late(timeout, &looked) => {
+            format!("not there after {}", format_duration(timeout.unwrap_or_default()))
+        }
+    };
+    printer.warn(&why);
+    show_all(&left, output, printer)?;
+    Ok(None)
+}
+
+/// Some applications, as they are listed.
+fn show_all(found: &[Application], output: Format, printer: &Printer) -> Result<(), CliError> {
+    match output {
+        Format::Text => printer.out(&application::list(found, printer.width())),
+        format => printer.value(&application::document(found), format),
+    }
+}
+
+/// Waits a moment for a service that is about to begin.
+async fn served(desk: &Desk, printer: &Printer) -> Result<(), CliError> {
+    let begun = async {
+        let mut is_told = false;
+        while !desk.is_served().await? {
+            if !std::mem::replace(&mut is_told, true) {
+                let wait = format_duration(SERVED_WITHIN);
+                printer
+                    .note(&format!("no `tidegate serve` is at work here yet; waiting for one, up to {wait}"));
+            }
+            tokio::time::sleep(desk.pause()).await;
+        }
+        Ok(())
+    };
+    // Whoever asks next says that there is none.
+    tokio::time::timeout(SERVED_WITHIN, begun).await.unwrap_or(Ok(()))
+}
+
+fn is_meant(application: &Application, text: &str) -> bool {
+    AppKey::of(application).is_meant(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn after(phase: &str, reconciled_at: &str) -> Application {
+        serde_json::from_value(json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "a"},
+            "spec": {"project": "default", "destination": {"name": "in-cluster"}},
+            "status": {
+                "reconciledAt": reconciled_at,
+                "operationState": {
+                    "operation": {"sync": {}}, "phase": phase,
+                    "startedAt": "2026-01-01T00:00:01Z", "finishedAt": "2026-01-01T00:00:05Z",
+                },
+            },
+        }))
+        .unwrap()
+    }
+
+    /// A comparison may hang on the very repository that an operation was ended for.
+    #[test]
+    fn what_has_failed_is_over_though_nothing_was_compared_since() {
+        let (before, since) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:06Z");
+        assert!(is_over(&after("Failed", before)) && is_over(&after("Error", before)));
+        assert!(is_over(&after("Succeeded", since)) && !is_over(&after("Succeeded", before)));
+        let mut under_way = after("Failed", before);
+        under_way.operation = Some(under_way.status.operation_state.clone().unwrap().operation);
+        assert!(!is_over(&under_way));
+        let mut left_alone = after("Succeeded", before);
+        left_alone.metadata.annotations.insert(refresh::SKIP_ANNOTATION.to_owned(), "true".to_owned());
+        assert!(is_over(&left_alone), "it is compared no more");
+    }
+
+    #[test]
+    fn what_was_compared_too_slowly_is_over_after_a_while() {
+        let first = Cell::new(None);
+        let slow = after("Succeeded", "2026-01-01T00:00:00Z");
+        assert!(!is_over_soon(&first)(&slow));
+        first.set(Instant::now().checked_sub(SEEN_WITHIN));
+        assert!(is_over_soon(&first)(&slow));
+    }
+}
