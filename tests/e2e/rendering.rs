@@ -123,6 +123,44 @@ fn charts_and_kustomizations_are_synced() {
     assert_eq!(left, 0, "nothing is left of what programs have seen");
 }
 
+/// What a chart asks of its cluster is what that serves: as it is now, and unless the source says otherwise.
+#[test]
+fn a_chart_is_made_for_what_its_cluster_serves() {
+    let Some(helm) = tools::helm() else { return };
+    let mut stage = Stage::new();
+    stage.bench.set("TIDEGATE_HELM", helm);
+    let has = "{{ .Capabilities.APIVersions.Has \"tools.example/v1/Gadget\" | quote }}";
+    let map = format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {{{{ .Release.Name }}}}}}, data: {{value: {has}}}}}\n"
+    );
+    stage.bench.write("apps/repo/asks/Chart.yaml", "{apiVersion: v2, name: asks, version: 0.1.0}");
+    stage.bench.write("apps/repo/asks/templates/map.yaml", map);
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.tools.example"},
+        "spec": {
+            "group": "tools.example", "scope": "Namespaced",
+            "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    });
+    stage.bench.write("apps/repo/kinds/definition.yaml", definition.to_string());
+    stage.commit("repo");
+    stage.app("asks", "source: {repoURL: ./repo, path: asks}");
+    stage
+        .app("told", "source: {repoURL: ./repo, path: asks, helm: {apiVersions: [tools.example/v1/Gadget]}}");
+    let serving = stage.serve();
+    stage.wait(&["asks", "told"]);
+    assert_eq!(["asks", "told"].map(|name| stage.value(name)), ["false", "true"]);
+    stage.app("kinds", "source: {repoURL: ./repo, path: kinds}");
+    stage.until("kinds", |app| app["status"]["sync"]["status"] == "Synced");
+    stage.bench.run(&["app", "refresh", "asks"]).expect_code(0);
+    stage.until("asks", |_| stage.value("asks") == "true");
+    stage.wait(&["asks", "told"]);
+    end(serving);
+}
+
 /// A base on a server: fetched only where that is allowed and the project permits it, and looked at with the application.
 #[test]
 fn a_remote_base_is_synced_where_it_is_allowed() {

@@ -36,6 +36,9 @@ pub trait Cluster: Send + Sync + 'static {
     /// The kinds the cluster serves now.
     async fn discover(&self) -> Result<Discovery, ClusterError>;
 
+    /// The version of Kubernetes that it says it is, as in `v1.36.1`; nothing where it says none.
+    async fn version(&self) -> Result<Option<String>, ClusterError>;
+
     /// One object, `None` when it is not there. An unserved kind is [`ErrorKind::UnknownKind`](crate::ErrorKind).
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError>;
 

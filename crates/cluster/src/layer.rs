@@ -150,6 +150,10 @@ impl<L: Layer> Cluster for L {
         Layer::discover(self).await
     }
 
+    async fn version(&self) -> Result<Option<String>, ClusterError> {
+        self.around(Call::read(Verb::Discover, "version"), self.inner().version()).await
+    }
+
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
         Layer::get(self, gvk, namespace, name).await
     }

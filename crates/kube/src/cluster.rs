@@ -12,7 +12,7 @@ use tidegate_model::annotations::COMMAND_MANAGER;
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
 use crate::answer::{About, Answer};
-use crate::discovery::Kinds;
+use crate::discovery::{self, Kinds};
 use crate::paths::Target;
 use crate::rights::Reviews;
 use crate::rounds::Rounds;
@@ -192,6 +192,10 @@ impl KubeCluster {
 impl Cluster for KubeCluster {
     async fn discover(&self) -> Result<Discovery, ClusterError> {
         self.kinds().discover(self.http()).await
+    }
+
+    async fn version(&self) -> Result<Option<String>, ClusterError> {
+        discovery::release(self.http()).await
     }
 
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::GroupKind;
 use crate::kinds::BUILT_IN;
@@ -17,6 +17,8 @@ pub struct KindInfo {
 pub struct Discovery {
     /// What is known of each kind, whatever its versions.
     pub kinds: BTreeMap<GroupKind, KindInfo>,
+    /// Groups and versions that are served by somebody who does not answer: their kinds are not known now.
+    pub silent: BTreeSet<(String, String)>,
 }
 
 impl Discovery {
@@ -29,7 +31,7 @@ impl Discovery {
                 (GroupKind::new(*group, *kind), KindInfo { versions, namespaced: *namespaced })
             })
             .collect();
-        Self { kinds }
+        Self { kinds, silent: BTreeSet::new() }
     }
 
     /// What is known of a kind.

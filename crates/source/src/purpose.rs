@@ -1,5 +1,7 @@
 //! What manifests are made for, and the variables by which a source may ask for it.
 
+use std::sync::Arc;
+
 /// What manifests are made for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purpose {
@@ -11,6 +13,29 @@ pub struct Purpose {
     pub project: String,
     /// Where its objects go that name no namespace.
     pub namespace: String,
+    /// What is known of the cluster where they go.
+    pub cluster: Served,
+}
+
+/// What charts may ask of a cluster, as `.Capabilities`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Served {
+    /// There is none to be asked: they are told what Helm knows by itself.
+    #[default]
+    NoCluster,
+    /// What it serves.
+    Known(Arc<Capabilities>),
+    /// It cannot be asked, and why: no chart is made that could ask for it.
+    Unknown(String),
+}
+
+/// What a cluster serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Its version, as in `v1.36.1`; empty where it says none.
+    pub kube_version: String,
+    /// Groups and versions (`monitoring.coreos.com/v1`), and with their kinds (`monitoring.coreos.com/v1/ServiceMonitor`), in order.
+    pub api_versions: Vec<String>,
 }
 
 /// The variables of one source (`ARGOCD_APP_NAME` …).
@@ -91,6 +116,7 @@ mod tests {
     #[test]
     fn variables_are_replaced() {
         let purpose = Purpose {
+            cluster: Served::NoCluster,
             name: "web".into(),
             instance: "team_web".into(),
             project: "default".into(),

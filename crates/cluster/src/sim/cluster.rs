@@ -111,6 +111,11 @@ impl Cluster for SimCluster {
         self.call(|inner, now| inner.state.discover(now)).await
     }
 
+    /// It is none.
+    async fn version(&self) -> Result<Option<String>, ClusterError> {
+        Ok(None)
+    }
+
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
         self.call(|inner, now| inner.state.get(now, gvk, namespace, name)).await
     }

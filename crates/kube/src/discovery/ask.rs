@@ -181,8 +181,37 @@ pub(super) async fn everything(server: &Server, said: [Option<Root>; 2]) -> Resu
             Err(error) => return Err(error),
         };
         tracing::warn!(group, version, %error, "an API group does not answer; its kinds are unknown");
+        catalog.add_silent(group, version);
     }
     Ok(catalog)
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Release {
+    git_version: String,
+}
+
+/// Which release of Kubernetes it is, by its numbers alone: what comes after them (`-eks-…`, `+k3s1`) is the vendor's, and a
+/// range of versions such as `>=1.30.0` would leave it out as something that comes before a release. Nothing where that may not
+/// be asked, or is no version.
+pub(crate) async fn release(server: &Server) -> Result<Option<String>, ClusterError> {
+    let answer = server.call_patiently(&Call::get("/version".to_owned())).await?;
+    let release: Release = match answer.decode(About::default()) {
+        Ok(release) => release,
+        Err(error) if matches!(error.kind, ErrorKind::Forbidden | ErrorKind::NotFound) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(numbers(&release.git_version).map(str::to_owned))
+}
+
+/// `v1.30.4` of `v1.30.4-eks-a737599`.
+fn numbers(version: &str) -> Option<&str> {
+    let numbers = version.split(['-', '+']).next()?;
+    let mut parts = numbers.strip_prefix('v')?.split('.');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let are_three = parts.by_ref().take(3).filter(|part| is_number(part)).count() == 3;
+    (are_three && parts.next().is_none()).then_some(numbers)
 }
 
 /// What one version of a group serves now; nothing when there is no such version.
@@ -256,6 +285,9 @@ fn add_group(catalog: &mut Catalog, group: Group) {
                 version,
                 "an API group does not answer; what is known of it may be old"
             );
+            if resources.is_empty() {
+                catalog.add_silent(&name, &version);
+            }
         }
         let served = resources.into_iter().filter_map(|resource| {
             let namespaced = resource.scope == "Namespaced";

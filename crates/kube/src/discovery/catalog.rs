@@ -68,8 +68,14 @@ impl Catalog {
         }
     }
 
+    /// A version of a group is served, and nobody knows by what kinds.
+    pub(crate) fn add_silent(&mut self, group: &str, version: &str) {
+        self.discovery.silent.insert((group.to_owned(), version.to_owned()));
+    }
+
     /// Says what a version of a group serves now.
     pub(crate) fn replace(&mut self, group: &str, version: &str, served: Vec<Served>) {
+        self.discovery.silent.remove(&(group.to_owned(), version.to_owned()));
         let old: Vec<Gvk> = self
             .resources
             .keys()

@@ -15,6 +15,7 @@ use tidegate_cluster::ClusterError;
 use tidegate_model::{Discovery, Gvk};
 use tokio::time::Instant;
 
+pub(crate) use self::ask::release;
 use self::ask::{Roots, Tags};
 use self::catalog::{Catalog, Resource};
 use crate::answer::unknown_kind;

@@ -50,7 +50,28 @@ async fn a_new_server_says_everything_in_two_requests() {
     assert_eq!(info("A"), Some(("v2,v1".to_owned(), true)));
     assert_eq!(info("B"), Some(("v1".to_owned(), false)));
     assert_eq!(info("Review"), None);
+    assert_eq!(discovery.silent.into_iter().collect::<Vec<_>>(), [("down.org".to_owned(), "v1".to_owned())]);
     assert_eq!(paths(&log).len(), 2);
+}
+
+#[tokio::test]
+async fn a_version_is_told_by_its_numbers() {
+    for (answer, expected) in [
+        (Reply::Json(200, json!({"gitVersion": "v1.36.1"})), Some("v1.36.1")),
+        (Reply::Json(200, json!({"gitVersion": "v1.30.4-eks-a737599", "minor": "30+"})), Some("v1.30.4")),
+        (Reply::Json(200, json!({"gitVersion": "v1.31.5+k3s1"})), Some("v1.31.5")),
+        (Reply::Json(200, json!({"gitVersion": "v1.31"})), None),
+        (Reply::Json(200, json!({"gitVersion": "v1.31.x"})), None),
+        (Reply::Json(200, json!({})), None),
+        (Reply::Json(403, json!({"kind": "Status", "reason": "Forbidden", "code": 403})), None),
+    ] {
+        let answer = std::sync::Mutex::new(Some(answer));
+        let (cluster, _) = cluster(move |asked| {
+            assert_eq!(asked.path, "/version");
+            answer.lock().unwrap().take()
+        });
+        assert_eq!(cluster.version().await.unwrap().as_deref(), expected);
+    }
 }
 
 #[tokio::test]

@@ -169,7 +169,7 @@ async fn ask(
     moved(resolved.moved);
     let revisions = resolved.revisions;
     signed(shared, application, (&sources, &revisions), names).await.map_err(wrong)?;
-    let with = (shared.made_for(application, &place.namespace), false);
+    let with = (shared.made_for(application, &place).await, false);
     let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(wrong)?;
     check_selection(application, &asked, &made.targets, &place.namespace).map_err(wrong)?;
     let to = (place.destination.clone(), place.namespace.clone());

@@ -24,7 +24,6 @@ use super::announcing::announce_refusal;
 use super::checking::wrong_options;
 use super::manifests::Made;
 use super::messages::AppMessage;
-use super::places::Place;
 use super::recorded::{loaded, of_summary, progress};
 use super::shared::Shared;
 use super::{approving, deleting};
@@ -87,7 +86,7 @@ pub(crate) async fn prepare(
     moved(resolved.moved);
     signed(shared, application, (&sources, &resolved.revisions), names).await?;
     if asked.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
-        let with = (shared.made_for(application, &place.namespace), false);
+        let with = (shared.made_for(application, &place).await, false);
         let made = shared.manifests.targets(&sources, &resolved.revisions, with).await?;
         check_selection(application, &asked, &made.targets, &place.namespace)?;
     }
@@ -286,15 +285,14 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
     // What is asked for is permitted still, and what is written is asked about again.
-    let (Place { destination, namespace, target, .. }, mandate) =
-        admit(shared, application).map_err(|none| Not::Refused(none.to_string()))?;
-    let windows = shared.projects.windows(application, &target).given;
+    let (place, mandate) = admit(shared, application).map_err(|none| Not::Refused(none.to_string()))?;
+    let windows = shared.projects.windows(application, &place.target).given;
     let names = operation::names(&asked);
     signed(shared, application, (&sources, &revisions), names).await.map_err(Not::Refused)?;
-    let with = (shared.made_for(application, &namespace), false);
+    let with = (shared.made_for(application, &place).await, false);
     let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(Not::Refused)?;
-    let request =
-        operation::request(application, &asked, (destination, namespace), &revisions).map_err(refused)?;
+    let to = (place.destination, place.namespace);
+    let request = operation::request(application, &asked, to, &revisions).map_err(refused)?;
     let held = held_by(shared.gates.read().await, windows, with_fetched(mandate, &made));
     let targets = Targets { targets: made.targets.as_ref().clone(), ..held };
     // Another operation of the application, such as one of `tidegate sync`, is finished first.

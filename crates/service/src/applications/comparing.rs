@@ -243,7 +243,7 @@ impl Comparison<'_> {
         let mark = shared.watching.mark(&AppKey::of(application), &destination);
         let request = operation::comparison(application, destination.clone(), namespace.clone());
         let recorded = recorded::inventory(shared, &request).await;
-        let made_for = shared.made_for(application, &namespace);
+        let made_for = shared.made_for(application, &place).await;
         let keys = shared.manifests.keys(sources, revisions, made_for.clone()).await?;
         self.same = self.deploying(revisions, &keys, &made_for).await;
         let asked = Asked { request: &request, known: None, manifests: &keys, user: &mandate.user };
@@ -385,7 +385,7 @@ async fn of_sync(
     moved(resolved.moved);
     let revisions = resolved.revisions;
     signed(shared, application, (&sources, &revisions), names).await?;
-    let with = (shared.made_for(application, &place.namespace), false);
+    let with = (shared.made_for(application, &place).await, false);
     let made = shared.manifests.targets(&sources, &revisions, with).await?;
     let Place { destination, cluster, namespace, .. } = place;
     let request = operation::comparison(application, destination, namespace);

@@ -84,7 +84,7 @@ async fn manifests(
     place: &Place,
     known: Vec<String>,
 ) -> Result<(Vec<String>, Targets), String> {
-    let problem = match read(shared, application, &place.namespace, known).await {
+    let problem = match read(shared, application, place, known).await {
         Ok(found) => return Ok(found),
         Err(problem) => problem,
     };
@@ -118,7 +118,7 @@ fn is_harmless(finalizer: &str) -> bool {
 async fn read(
     shared: &Arc<Shared>,
     application: &Application,
-    namespace: &str,
+    place: &Place,
     known: Vec<String>,
 ) -> Result<(Vec<String>, Targets), String> {
     let sources = Sources::of(application);
@@ -131,10 +131,8 @@ async fn read(
     };
     // Hooks of what is not signed do not run.
     signed(shared, application, (&sources, &revisions), Vec::new()).await?;
-    let made = shared
-        .manifests
-        .targets(&sources, &revisions, (shared.made_for(application, namespace), false))
-        .await?;
+    let with = (shared.made_for(application, place).await, false);
+    let made = shared.manifests.targets(&sources, &revisions, with).await?;
     let (targets, definitions) = (made.targets.as_ref().clone(), shared.gates.read().await);
     Ok((revisions, Targets { targets, definitions, ..Targets::default() }))
 }

@@ -8,8 +8,9 @@ use tidegate_application::instance_name;
 use tidegate_application::project;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{AppProject, Application};
-use tidegate_source::{Address, Allowed, Fetching, Purpose, Repositories, Used, Wanted};
+use tidegate_source::{Address, Allowed, Fetching, Purpose, Repositories, Served, Used, Wanted};
 
+use super::places::Place;
 use super::projects::{self, Projects};
 use super::shared::Shared;
 use super::store::AppKey;
@@ -31,14 +32,19 @@ fn rules(projects: &Projects, name: &str) -> Rules {
 }
 
 impl Shared {
-    /// What the manifests of an application are made for, in a namespace.
-    pub fn made_for(&self, application: &Application, namespace: &str) -> For {
+    /// What the manifests of an application are made for, in a place.
+    pub async fn made_for(&self, application: &Application, place: &Place) -> For {
         let project = projects::name_of(application);
+        let cluster = match self.watching.view(place).capabilities(place.cluster.as_ref()).await {
+            Ok(known) => Served::Known(known),
+            Err(error) => Served::Unknown(error.to_string()),
+        };
         let purpose = Purpose {
             name: application.metadata.name.clone(),
             instance: instance_name(application),
             project: project.to_owned(),
-            namespace: namespace.to_owned(),
+            namespace: place.namespace.clone(),
+            cluster,
         };
         For { key: AppKey::of(application), purpose, rules: rules(&self.projects, project) }
     }

@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use serde_json::json;
 use tidegate_cluster::{Cluster, ClusterError, Detail, ErrorKind, Followed, Layer, Pauses, Scope, follow};
 use tidegate_model::{Discovery, Gvk, Object};
+use tidegate_source::Capabilities;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -44,6 +45,8 @@ pub(crate) struct View {
 struct Known {
     /// What is served, and when that was asked.
     discovery: Option<(Instant, Arc<Discovery>)>,
+    /// The same, as charts ask for it.
+    capabilities: Arc<Capabilities>,
     /// When the definition of a kind has changed last.
     changed: Option<Instant>,
     /// The kinds whose changes are seen now, of those that say what is served.
@@ -104,8 +107,28 @@ impl View {
         // Whatever changes from here on may not be in the answer.
         let at = Instant::now();
         let found = cluster.discover().await?;
-        lock(&self.known).discovery = Some((at, Arc::new(found.clone())));
+        let version = self.version(cluster).await?;
+        let mut known = lock(&self.known);
+        known.capabilities = Arc::new(capabilities(&found, version, &known.capabilities));
+        known.discovery = Some((at, Arc::new(found.clone())));
         Ok(found)
+    }
+
+    /// Its version; what is known of it serves where it does not say it now.
+    async fn version(&self, cluster: &dyn Cluster) -> Result<String, ClusterError> {
+        let before = lock(&self.known).capabilities.kube_version.clone();
+        match cluster.version().await {
+            Err(_) if !before.is_empty() => Ok(before),
+            version => version.map(Option::unwrap_or_default),
+        }
+    }
+
+    /// What is served, as charts ask for it.
+    pub async fn capabilities(&self, cluster: &dyn Cluster) -> Result<Arc<Capabilities>, ClusterError> {
+        if lock(&self.known).served(&BTreeSet::new()).is_none() {
+            self.discovery(cluster, &BTreeSet::new()).await?;
+        }
+        Ok(Arc::clone(&lock(&self.known).capabilities))
     }
 
     /// A namespace, or that there is none; nothing where that is not known.
@@ -135,6 +158,27 @@ impl Known {
         let suffices = age < AT_ONCE || wanted.iter().all(is_there);
         (is_current && suffices).then(|| Arc::clone(discovery))
     }
+}
+
+/// What charts are told. Of a group that does not answer now they are told what they were told before: charts make other objects
+/// where a kind is not served, and those that were there would be deleted.
+fn capabilities(served: &Discovery, kube_version: String, before: &Capabilities) -> Capabilities {
+    let each = served.kinds.iter().flat_map(|(kind, info)| {
+        info.versions.iter().map(|version| (named(&kind.group, version), kind.kind.as_str()))
+    });
+    let mut all: BTreeSet<String> =
+        each.flat_map(|(version, kind)| [format!("{version}/{kind}"), version]).collect();
+    for (group, version) in &served.silent {
+        let (version, below) = (named(group, version), format!("{}/", named(group, version)));
+        let is_of = |one: &&String| **one == version || one.starts_with(&below);
+        all.extend(before.api_versions.iter().filter(is_of).cloned());
+    }
+    Capabilities { kube_version, api_versions: all.into_iter().collect() }
+}
+
+/// A version of a group, as objects name it.
+fn named(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 impl Namespace {

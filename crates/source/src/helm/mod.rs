@@ -1,5 +1,6 @@
 //! Charts: what `helm template` is told, and what it prints.
 
+mod capabilities;
 mod dependencies;
 mod mask;
 mod values;
@@ -16,6 +17,7 @@ use crate::purpose::Variables;
 use crate::repository::File;
 use crate::tools::{Call, RunError, Tool, Workshop, run};
 use crate::tree::Reader;
+use capabilities::capabilities;
 use dependencies::Dependencies;
 use values::Given;
 
@@ -69,10 +71,7 @@ impl Plan {
         if !namespace.is_empty() {
             arguments.push(format!("--namespace={namespace}"));
         }
-        if !helm.kube_version.is_empty() {
-            arguments.push(format!("--kube-version={}", helm.kube_version));
-        }
-        arguments.extend(helm.api_versions.iter().map(|version| format!("--api-versions={version}")));
+        arguments.extend(capabilities(&helm, &making.purpose.cluster).map_err(wrong)?);
         for (is_asked, argument) in [
             (!helm.skip_crds, "--include-crds"),
             (helm.skip_tests, "--skip-tests"),

@@ -22,6 +22,7 @@ impl Bench {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let purpose = Purpose {
+            cluster: tidegate_source::Served::NoCluster,
             name: "web".into(),
             instance: "team_web".into(),
             project: "default".into(),

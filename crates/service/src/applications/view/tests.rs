@@ -3,12 +3,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_cluster::{
     ApplyRequest, Call, DeleteRequest, ErrorKind, Propagation, Verb, WriteMode, sim::SimCluster,
 };
+use tidegate_model::{GroupKind, KindInfo};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
 use crate::simulated;
 
-/// Counts what is asked, but for lists and watches, which may be forbidden.
+/// Counts what is asked, but for lists and watches, which may be forbidden, and for the version, which is asked with what is served.
 struct Asked {
     sim: SimCluster,
     calls: AtomicUsize,
@@ -28,6 +29,7 @@ impl Layer for Asked {
         match call.verb {
             Verb::List if self.forbids => Err(ClusterError::new(ErrorKind::Forbidden, "not for you")),
             Verb::List | Verb::Watch => answer.await,
+            Verb::Discover if call.name == "version" => answer.await,
             _ => {
                 self.calls.fetch_add(1, Ordering::SeqCst);
                 answer.await
@@ -94,8 +96,8 @@ impl Stage {
     }
 }
 
-fn gadgets() -> tidegate_model::GroupKind {
-    tidegate_model::GroupKind::new("tools.example", "Gadget")
+fn gadgets() -> GroupKind {
+    GroupKind::new("tools.example", "Gadget")
 }
 
 /// Long enough for watches to begin, or to be tried.
@@ -179,4 +181,50 @@ async fn a_namespace_is_known_by_its_watch_and_told_when_it_goes() {
     assert_eq!(stage.told.recv().await, Some(News::Namespace("web".to_owned())));
     let (calls, found) = stage.looks("web").await;
     assert_eq!((calls, found.unwrap().is_deleting()), (0, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn charts_are_told_of_kinds_as_they_come() {
+    let stage = Stage::new(false);
+    a_while().await;
+    let has = async |kind: &str| {
+        let known = stage.view.capabilities(stage.asked.as_ref()).await.unwrap();
+        known.api_versions.binary_search(&kind.to_owned()).is_ok()
+    };
+    assert!(has("v1").await && has("v1/ConfigMap").await && has("apps/v1/Deployment").await);
+    assert!(!has("tools.example/v1/Gadget").await);
+    stage.install().await;
+    a_while().await;
+    assert!(has("tools.example/v1/Gadget").await && has("tools.example/v1").await);
+}
+
+/// A chart makes less where a kind is not served, and what it made before would be deleted.
+#[test]
+fn a_group_that_is_silent_is_served_as_before() {
+    let served = |group: &str, kinds: &[&str]| Discovery {
+        kinds: kinds
+            .iter()
+            .map(|kind| {
+                let info = KindInfo { versions: vec!["v1".to_owned()], namespaced: true };
+                (GroupKind::new(group, *kind), info)
+            })
+            .collect(),
+        silent: BTreeSet::new(),
+    };
+    let none = Capabilities::default();
+    let before = capabilities(&served("a.example", &["One", "Two"]), String::new(), &none);
+    assert_eq!(before.api_versions, ["a.example/v1", "a.example/v1/One", "a.example/v1/Two"]);
+    let silent = BTreeSet::from([("a.example".to_owned(), "v1".to_owned())]);
+    let other = Discovery { silent, ..served("b.example", &["Three"]) };
+    let now = capabilities(&other, "v1.36.1".to_owned(), &before);
+    let both = ["a.example/v1", "a.example/v1/One", "a.example/v1/Two", "b.example/v1", "b.example/v1/Three"];
+    assert_eq!(
+        (now.kube_version.as_str(), now.api_versions.iter().map(String::as_str).collect()),
+        ("v1.36.1", both.to_vec())
+    );
+    let gone = capabilities(&served("b.example", &["Three"]), String::new(), &now);
+    assert_eq!(gone.api_versions, ["b.example/v1", "b.example/v1/Three"]);
+    let silent = BTreeSet::from([("c.example".to_owned(), "v1".to_owned())]);
+    let unknown = capabilities(&Discovery { silent, ..Discovery::default() }, String::new(), &gone);
+    assert!(unknown.api_versions.is_empty(), "nobody has ever known what it serves");
 }

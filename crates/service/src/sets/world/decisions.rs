@@ -103,7 +103,7 @@ mod tests {
         let info = KindInfo { versions: vec!["v1".to_owned(), "v1beta1".to_owned()], namespaced: true };
         let kinds = ["PlacementDecision", "Policy", "Status"];
         let kinds = kinds.into_iter().map(|kind| (GroupKind::new(group, kind), info.clone())).collect();
-        let discovery = Discovery { kinds };
+        let discovery = Discovery { kinds, ..Discovery::default() };
         for (version, named, expected) in [
             ("v1beta1", "placementdecisions", Some("PlacementDecision")),
             ("v1", "PlacementDecision", Some("PlacementDecision")),

@@ -19,7 +19,8 @@ async fn write_all(cluster: &KubeCluster, objects: Vec<Object>) {
 
 pub async fn kinds_are_those_that_can_be_read() {
     let control = ControlPlane::shared();
-    let discovery = cluster(control, User::ENGINE).await.discover().await.unwrap();
+    let engine = cluster(control, User::ENGINE).await;
+    let discovery = engine.discover().await.unwrap();
     let namespaced = |group: &str, kind: &str| discovery.namespaced(&GroupKind::new(group, kind));
     assert_eq!(namespaced("apps", "Deployment"), Some(true));
     assert_eq!(namespaced("", "Namespace"), Some(false));
@@ -27,6 +28,11 @@ pub async fn kinds_are_those_that_can_be_read() {
     assert_eq!(namespaced("authorization.k8s.io", "SubjectAccessReview"), None, "it can only be created");
     let claims = discovery.get(&GroupKind::new("autoscaling", "HorizontalPodAutoscaler")).unwrap();
     assert!(claims.versions.len() > 1, "{claims:?}");
+    assert!(discovery.silent.is_empty(), "{:?}", discovery.silent);
+    let says = control.caller(User::CONTROLLERS).get("/version").await.unwrap();
+    let version = engine.version().await.unwrap().unwrap();
+    let both = format!("v{}.{}.", says["major"].as_str().unwrap(), says["minor"].as_str().unwrap());
+    assert!(version.starts_with(&both), "{version} is not of {says}");
 }
 
 pub async fn lists_of_many_pages_and_what_a_plan_is_told() {
