@@ -44,6 +44,8 @@ pub(crate) struct Files {
     problems: Vec<String>,
     /// What is gone is sure after so long.
     patience: Duration,
+    /// A file was seen in it.
+    has_had_files: bool,
     /// Of what is in no file at the beginning; and whether that is sure.
     beginning: Absence,
     has_looked_twice: bool,
@@ -77,6 +79,18 @@ impl Files {
         self.has_looked_twice
     }
 
+    /// Why nothing follows from what is not in it: there has been no file in it since somebody looks at it, as where a volume is
+    /// not mounted yet, or a repository not fetched.
+    pub fn is_bare(&self) -> Option<String> {
+        let is_bare = !self.has_had_files && !self.is_away && !self.is_ours;
+        is_bare.then(|| {
+            format!(
+                "{}: there is no manifest in it, so what it had before is left as it is; a file, even an empty one, says that this is meant",
+                self.folder.display()
+            )
+        })
+    }
+
     /// Whether the folder itself cannot be read.
     pub fn is_away(&self) -> bool {
         self.is_away
@@ -96,6 +110,7 @@ impl Files {
             true => self.missed.values_mut().for_each(|(_, absence)| absence.forget_rest()),
             false => has_changed |= self.miss(&found, removed, (began, now)),
         }
+        self.has_had_files |= !found.is_empty();
         let mut has_read = false;
         for (path, stamp) in found {
             let seen = self.seen.entry(path.clone()).or_default();
@@ -112,7 +127,7 @@ impl Files {
             }
             (has_changed, has_read) = (true, true);
         }
-        match !self.is_in_flux && !self.is_unsure() {
+        match !self.is_in_flux && !self.is_unsure() && self.is_bare().is_none() {
             true => self.has_looked_twice |= self.beginning.is_sure((began, now), has_read, self.patience),
             false => self.beginning = Absence::default(),
         }

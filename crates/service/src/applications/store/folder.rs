@@ -317,7 +317,7 @@ impl Watcher {
     fn events(
         &mut self,
         mut current: BTreeMap<AppKey, Arc<Stored>>,
-        problems: Vec<String>,
+        mut problems: Vec<String>,
         of_removed: &BTreeSet<AppKey>,
     ) -> Vec<StoreEvent> {
         let mut lost = BTreeMap::new();
@@ -339,11 +339,14 @@ impl Watcher {
             self.unplaced.retain(|_, stored| looks_again && is_doubted(&stored.application));
             self.is_waiting |= !self.unplaced.is_empty();
         }
+        let bare = self.files.is_bare().filter(|_| !self.unplaced.is_empty());
+        problems.extend(bare.clone());
         for (key, stored) in &self.unplaced {
             let mut stored = Stored::clone(stored);
-            stored.problem = Some(match is_unsure {
-                true => left_alone("it is in no file that can be read", &problems.join("; ")),
-                false => "it is in no file; before anything follows from that, it is looked for once more"
+            stored.problem = Some(match bare.as_deref() {
+                _ if is_unsure => left_alone("it is in no file that can be read", &problems.join("; ")),
+                Some(bare) => left_alone("it is in no file", bare),
+                None => "it is in no file; before anything follows from that, it is looked for once more"
                     .to_owned(),
             });
             current.insert(key.clone(), Arc::new(stored));

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
 use tidegate_applicationset::guard::approval;
 use tidegate_applicationset::retry;
+use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -264,11 +265,14 @@ impl Watcher {
         let twice = |read: &mut ReadSet, problem| read.problem = read.problem.take().or(Some(problem));
         let documents = self.files.all(|seen| &seen.sets, |lacks| &lacks.sets, twice);
         let hidden = match self.files.is_unsure() {
-            true => Some(problems.join("; ")),
-            false => looks_again.then(|| "it is looked for once more".to_owned()),
+            true => Some(Hidden::Unread(problems.join("; "))),
+            false => looks_again.then(|| {
+                let why = self.files.is_bare();
+                Hidden::Doubted(why.unwrap_or_else(|| "it is looked for once more".to_owned()))
+            }),
         };
         let in_sight = self.files.sets_in_sight();
-        let looked = self.known.with(|all| Ok(look(all, documents, (&in_sight, hidden.as_deref()))));
+        let looked = self.known.with(|all| Ok(look(all, documents, (&in_sight, hidden.as_ref()))));
         match looked {
             Ok(mut looked) => {
                 self.told_at = looked.problems.is_empty().then_some(looked.changes);
@@ -316,12 +320,34 @@ impl Watcher {
     }
 }
 
-/// Brings together what is written down and what is known. `hidden`: why there may be documents that nobody can read now. A set
+/// Why there may be documents that nobody sees now.
+enum Hidden {
+    /// There is something that cannot be read.
+    Unread(String),
+    /// What was there when nobody looked may come.
+    Doubted(String),
+}
+
+impl Hidden {
+    /// Why there may be the document of a set. Nobody is in doubt of one that a command has taken away.
+    fn of(&self, known: &ApplicationSet) -> Option<&str> {
+        let metadata = &known.metadata;
+        let is_orphaned = || metadata.finalizers.iter().any(|one| one == ORPHAN);
+        match self {
+            Self::Unread(why) => Some(why),
+            Self::Doubted(_) if is_orphaned() => None,
+            Self::Doubted(_) if metadata.annotations.contains_key(DELETION_REQUESTED_BY) => None,
+            Self::Doubted(why) => Some(why),
+        }
+    }
+}
+
+/// Brings together what is written down and what is known. `hidden`: why there may be documents that nobody sees now. A set
 /// whose document is not `in_sight` any more may be gone: nothing new follows from it.
 fn look(
     all: &mut All,
     mut documents: BTreeMap<AppKey, ReadSet>,
-    (in_sight, hidden): (&BTreeSet<AppKey>, Option<&str>),
+    (in_sight, hidden): (&BTreeSet<AppKey>, Option<&Hidden>),
 ) -> Looked {
     documents.retain(|key, _| in_sight.contains(key) || all.get(key).is_some());
     let mut looked = Looked::default();
@@ -351,7 +377,7 @@ fn look(
 fn judge(
     known: Option<&ApplicationSet>,
     document: Option<ReadSet>,
-    hidden: Option<&str>,
+    hidden: Option<&Hidden>,
 ) -> Result<(ApplicationSet, Option<String>), String> {
     let (known, document) = match (known, document) {
         (Some(known), document) => (known.clone(), document),
@@ -373,7 +399,7 @@ fn judge(
             Ok((known, Some(left_alone("its document cannot be read", &problem))))
         }
         None if is_deleting => Ok((known, None)),
-        None => match hidden {
+        None => match hidden.and_then(|hidden| hidden.of(&known)) {
             Some(problem) => {
                 let problem = left_alone("it is in no file that can be read", problem);
                 Ok((known, Some(problem)))

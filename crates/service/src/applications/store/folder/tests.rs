@@ -163,6 +163,43 @@ fn what_is_in_no_file_at_the_start_is_gone_when_all_is_calm() {
     assert_eq!(told(&mut again), ["gone other"]);
 }
 
+/// A volume that is not mounted yet is an empty folder, and its files come one by one.
+#[test]
+fn of_a_folder_without_files_at_the_start_nothing_is_gone() {
+    let (folder, mut watcher, write) = bench();
+    write("web.yaml", WEB);
+    told(&mut watcher);
+    let known = watcher.told.values().next().unwrap().application.clone();
+    for name in ["web", "other", "going"] {
+        let mut known = known.clone();
+        known.metadata.name = name.to_owned();
+        known.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.to_owned()];
+        known.metadata.deletion_timestamp = (name == "going").then(now);
+        kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+    }
+    fs::remove_file(folder.path().join("web.yaml")).unwrap();
+    let (kept, generated) = (watcher.kept.clone(), Arc::clone(&watcher.generated));
+    let mut again = quick(Watcher::new(Arc::new(SystemDisk), folder.path(), &kept, generated));
+    let first = told(&mut again);
+    let [going, other, web, problems, _] = first.as_slice() else { panic!("{first:?}") };
+    assert_eq!(going, "applied going deleting", "its deletion goes on");
+    for (left, name) in [(other, "other"), (web, "web")] {
+        assert!(
+            left.starts_with(&format!("applied {name} (it is in no file, so it is left alone")),
+            "{left}"
+        );
+    }
+    assert!(problems.contains("there is no manifest in it"), "{problems}");
+    for _ in 0..3 {
+        assert_eq!(told(&mut again), Vec::<String>::new());
+    }
+    write("web.yaml", WEB);
+    let (second, third) = (told(&mut again), told(&mut again));
+    assert!(second.contains(&"applied web".to_owned()), "{second:?}");
+    assert!(second.iter().all(|one| !one.contains("deleting")), "{second:?}");
+    assert_eq!(third, ["applied other deleting"], "others may come with it");
+}
+
 /// Nobody knows what is in a file that cannot be looked at.
 #[test]
 fn a_file_that_cannot_be_looked_at_is_not_gone() {

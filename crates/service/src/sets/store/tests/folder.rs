@@ -46,7 +46,11 @@ async fn a_document_that_vanishes_begins_a_deletion_that_is_not_taken_back() {
     assert_eq!(backing.open().await.set().await.set.metadata.uid, another.metadata.uid);
     // Nobody looked when it went.
     fs::remove_file(backing.file("fleet.yaml")).unwrap();
-    let mut open = backing.open().await;
+    open = backing.open().await;
+    let doubted = open.set().await;
+    assert!(doubted.problem.unwrap().contains("there is no manifest in it"));
+    assert_eq!(doubted.set.metadata.deletion_timestamp, None);
+    fs::write(backing.file("other.yaml"), "").unwrap();
     let doubted = open.set().await;
     assert!(doubted.problem.unwrap().contains("it is looked for once more"));
     assert_eq!(doubted.set.metadata.deletion_timestamp, None);
