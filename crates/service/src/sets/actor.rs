@@ -27,7 +27,8 @@ use tidegate_applicationset::retry::Retry;
 use tidegate_applicationset::rollout::NotAsked;
 use tidegate_applicationset::status::{Failure, Reason};
 use tidegate_applicationset::wake::{self, REFRESH_ANNOTATION, Wake};
-use tidegate_executor::{Clock as _, EngineError, MachineError, SystemClock};
+use tidegate_executor::{Clock as _, EngineError, MachineError, Running, SystemClock};
+use tidegate_lifecycle::Machine;
 use tidegate_lifecycle::teardown::Order;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ApplicationSet};
@@ -144,6 +145,8 @@ pub(crate) struct SetState {
     others: Others,
     /// A person wants what has ended to be begun again: the set says so until it was.
     asked: Option<Retry>,
+    /// When what is at work for it is looked up in the log again, because a machine of it could not go on.
+    recall_at: Option<Timestamp>,
     alarm: Option<(Timestamp, Alarm)>,
     /// All that is under way; it ends with the actor.
     tasks: JoinSet<()>,
@@ -196,6 +199,7 @@ impl Actor for ApplicationSetActor {
             teardowns: Teardowns::default(),
             others: Others::default(),
             asked: None,
+            recall_at: None,
             alarm: None,
             tasks: JoinSet::new(),
             events: JoinSet::new(),
@@ -257,6 +261,15 @@ impl SetState {
         move || drop(supervisor.send_message(SetSupervisorMessage::To(key.clone(), message())))
     }
 
+    /// A machine tells nothing of an end that is not its own.
+    fn hear_the_end<M: Machine>(&self, running: Running<M>, message: fn() -> SetMessage) {
+        let tell = self.teller(message);
+        tokio::spawn(async move {
+            running.over().await;
+            tell();
+        });
+    }
+
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }
@@ -309,14 +322,37 @@ impl SetState {
 
     /// Everything that is due.
     async fn step(&mut self, myself: &ActorRef<SetMessage>) {
-        if self.is_deleting() {
-            self.delete(myself).await;
-        } else {
-            self.look(myself);
+        match self.is_recalled(myself).await {
+            // Nothing new is begun before it is known what is at work.
+            false => {}
+            true if self.is_deleting() => self.delete(myself).await,
+            true => self.look(myself),
         }
         self.call(myself);
         self.warn();
         self.tell(myself).await;
+    }
+
+    /// Whether it is known what is at work for it. Where a machine could not go on, the log is asked again after a while.
+    async fn is_recalled(&mut self, myself: &ActorRef<SetMessage>) -> bool {
+        let (now, Some(at)) = (self.now(), self.recall_at) else { return true };
+        if now < at {
+            self.set_alarm(myself, at);
+            return false;
+        }
+        self.recall_at = None;
+        let recalled = match self.recall_rollout().await {
+            Ok(()) => self.recall_teardown().await,
+            failed => failed,
+        };
+        if let Err(error) = recalled {
+            tracing::warn!(set = %self.key, %error, "what is at work for an ApplicationSet is not known");
+            self.recall_at = Some(now + AGAIN_AFTER);
+            self.set_alarm(myself, now + AGAIN_AFTER);
+            return false;
+        }
+        self.wake = self.wake.max(Wake::Status);
+        true
     }
 
     /// Begins a look, if one is due.

@@ -87,7 +87,9 @@ impl SetState {
             deletions: self.teardowns.deletions.clone(),
             moved: Arc::new(move |_| tell()),
         };
-        engine.run_machine(id, begin, move || Tearing::new(parts.clone())).await
+        let running = engine.run_machine(id, begin, move || Tearing::new(parts.clone())).await?;
+        self.hear_the_end(running.clone(), || SetMessage::TeardownMoved);
+        Ok(running)
     }
 
     /// These are to be deleted in this order: by the teardown that is at work, or by a new one. One that a person has ended,
@@ -98,6 +100,9 @@ impl SetState {
         (deletions, permit): (Vec<Deletion>, Option<Permit>),
         why: &str,
     ) {
+        if self.recall_at.is_some() {
+            return;
+        }
         let approved = permit.map(|permit| approval(permit, self.now()));
         let asker = Asker::of(&self.set.metadata);
         self.teardowns.deletions.set(&deletions, asker.clone());
@@ -226,7 +231,9 @@ impl SetState {
                 self.tell_teardown(false);
             }
             Err(error) => {
-                tracing::warn!(set = %self.key, %error, "how the ordered deletion stands is not known");
+                tracing::warn!(set = %self.key, %error, "the ordered deletion could not go on");
+                self.teardowns.running = None;
+                self.recall_at = Some(self.now() + AGAIN_AFTER);
             }
         }
     }

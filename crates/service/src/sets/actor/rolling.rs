@@ -12,7 +12,7 @@ use tidegate_model::{StreamId, StreamKind};
 use tidegate_oplog::Lookup;
 
 use super::milestones::Told;
-use super::{SetState, Unbegun};
+use super::{AGAIN_AFTER, SetState, Unbegun};
 use crate::sets::messages::SetMessage;
 use crate::sets::rolling::{Prunes, Rolling, RollingParts};
 
@@ -62,7 +62,9 @@ impl SetState {
             prunes: self.rollouts.prunes.clone(),
             moved: Arc::new(move |_| tell()),
         };
-        Ok(engine.run_machine(id, begin, move || Rolling::new(parts.clone())).await?)
+        let running = engine.run_machine(id, begin, move || Rolling::new(parts.clone())).await?;
+        self.hear_the_end(running.clone(), || SetMessage::RolloutMoved);
+        Ok(running)
     }
 
     /// The newest rollout, if it is one of this very set.
@@ -73,6 +75,9 @@ impl SetState {
 
     /// Begins a rollout, or tells the one at work what has changed, if that is due.
     pub(super) async fn roll(&mut self, request: Request) {
+        if self.recall_at.is_some() {
+            return;
+        }
         let all = settled(&request, self.now());
         match due(request, self.own_rollout(), self.asked.is_some()) {
             Due::Nothing => self.rollouts.settled = all,
@@ -147,7 +152,9 @@ impl SetState {
                 }
             }
             Err(error) => {
-                tracing::warn!(set = %self.key, %error, "how the progressive sync stands is not known")
+                tracing::warn!(set = %self.key, %error, "the progressive sync could not go on");
+                self.rollouts.running = None;
+                self.recall_at = Some(self.now() + AGAIN_AFTER);
             }
         }
     }
