@@ -411,6 +411,11 @@ impl Progress {
         Self { phase: OperationPhase::Failed, ..Self::refused(message, now) }
     }
 
+    /// An operation that waits for something before it begins.
+    pub fn waiting(message: String, since: Timestamp) -> Self {
+        Self { phase: OperationPhase::Running, finished_at: None, ..Self::refused(message, since) }
+    }
+
     /// An operation that ended before it began.
     pub fn refused(message: String, now: Timestamp) -> Self {
         Self {
@@ -461,15 +466,7 @@ pub fn wait(application: &mut Application, message: String, now: Timestamp) {
     let same = last
         .filter(|last| Some(&last.operation) == application.operation.as_ref() && last.finished_at.is_none());
     let started_at = same.map_or(now, |last| last.started_at.moment());
-    let waiting = Progress {
-        phase: OperationPhase::Running,
-        message,
-        started_at,
-        finished_at: None,
-        retry_count: 0,
-        resources: Vec::new(),
-    };
-    take_in(application, waiting);
+    take_in(application, Progress::waiting(message, started_at));
 }
 
 /// Takes the progress of the operation that is asked for into the status. One that is over is no longer asked for, and

@@ -62,7 +62,7 @@ pub use lfs::LfsError;
 pub use located::Located;
 pub use making::{Making, Referred};
 pub use origin::{Found, Origin};
-pub use purpose::{Capabilities, Purpose, Served};
+pub use purpose::{Capabilities, Purpose, Question, Served};
 pub use refs::Refs;
 pub use remote::RemoteLimits;
 pub use repositories::{Known, Reach, Repositories};

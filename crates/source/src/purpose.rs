@@ -1,6 +1,7 @@
 //! What manifests are made for, and the variables by which a source may ask for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What manifests are made for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,9 +26,35 @@ pub enum Served {
     NoCluster,
     /// What it serves.
     Known(Arc<Capabilities>),
+    /// Nobody has asked it yet: no chart is made that could ask for it, and the question is noted.
+    Unasked(Question),
     /// It cannot be asked, and why: no chart is made that could ask for it.
     Unknown(String),
 }
+
+/// Whether somebody wanted to know what a cluster serves. Clones are the same question.
+#[derive(Clone, Debug, Default)]
+pub struct Question(Arc<AtomicBool>);
+
+impl Question {
+    /// Somebody wants to know.
+    pub(crate) fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody wanted to know.
+    pub fn was_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl PartialEq for Question {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Question {}
 
 /// What a cluster serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

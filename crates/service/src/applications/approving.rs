@@ -16,6 +16,7 @@ use tidegate_source::Address;
 
 use super::admission::{admit, signed};
 use super::carrying::{Not, check_options, check_selection, held_back, held_by, with_fetched};
+use super::made::Unmade;
 use super::places::{NoPlace, Place};
 use super::recorded;
 use super::shared::Shared;
@@ -169,8 +170,9 @@ async fn ask(
     moved(resolved.moved);
     let revisions = resolved.revisions;
     signed(shared, application, (&sources, &revisions), names).await.map_err(wrong)?;
-    let with = (shared.made_for(application, &place).await, false);
-    let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(wrong)?;
+    let made = shared.manifests_of((application, &place), &sources, &revisions).await.map_err(
+        |Unmade { why, is_away }| if is_away { Unplanned::Later(why) } else { Unplanned::Wrong(why) },
+    )?;
     check_selection(application, &asked, &made.targets, &place.namespace).map_err(wrong)?;
     let to = (place.destination.clone(), place.namespace.clone());
     let request = operation::request(application, &asked, to, &revisions).map_err(refused)?;

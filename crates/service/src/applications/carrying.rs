@@ -22,6 +22,7 @@ use tidegate_source::Address;
 use super::admission::{admit, signed};
 use super::announcing::announce_refusal;
 use super::checking::wrong_options;
+use super::made::Unmade;
 use super::manifests::Made;
 use super::messages::AppMessage;
 use super::recorded::{loaded, of_summary, progress};
@@ -37,10 +38,15 @@ const NAMED: usize = 10;
 /// How long until the engine is asked again, after a fault of its own.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// How long until a cluster is asked again that did not answer.
+const AWAY_FOR: Duration = Duration::from_secs(5);
+
 /// Why an operation is not carried out.
 pub(crate) enum Not {
     /// It cannot be.
     Refused(String),
+    /// Its cluster does not answer now.
+    Away(String),
     /// The engine ends, and goes on with it next time.
     Stopped,
 }
@@ -86,8 +92,7 @@ pub(crate) async fn prepare(
     moved(resolved.moved);
     signed(shared, application, (&sources, &resolved.revisions), names).await?;
     if asked.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
-        let with = (shared.made_for(application, &place).await, false);
-        let made = shared.manifests.targets(&sources, &resolved.revisions, with).await?;
+        let made = shared.manifests_of((application, &place), &sources, &resolved.revisions).await?;
         check_selection(application, &asked, &made.targets, &place.namespace)?;
     }
     // What cannot be asked of the engine is better told now.
@@ -198,13 +203,20 @@ pub(crate) async fn carry(
         Some(_) => {}
         None => shared.places.reached(&application.spec.destination).await,
     }
-    match begin(&shared, &application, operation).await {
-        Ok(()) => follow(&shared, operation, tell).await,
-        Err(Not::Refused(message)) => {
-            tell(Progress::refused(message.clone(), SystemClock.now()));
-            announce_refusal(&shared, &application, &message).await;
+    let since = SystemClock.now();
+    loop {
+        match begin(&shared, &application, operation).await {
+            Ok(()) => return follow(&shared, operation, tell).await,
+            Err(Not::Away(why)) => {
+                tell(Progress::waiting(format!("waiting for its cluster: {why}"), since));
+                tokio::time::sleep(AWAY_FOR).await;
+            }
+            Err(Not::Refused(message)) => {
+                tell(Progress::refused(message.clone(), SystemClock.now()));
+                return announce_refusal(&shared, &application, &message).await;
+            }
+            Err(Not::Stopped) => return,
         }
-        Err(Not::Stopped) => {}
     }
 }
 
@@ -289,8 +301,10 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let windows = shared.projects.windows(application, &place.target).given;
     let names = operation::names(&asked);
     signed(shared, application, (&sources, &revisions), names).await.map_err(Not::Refused)?;
-    let with = (shared.made_for(application, &place).await, false);
-    let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(Not::Refused)?;
+    let made = shared
+        .manifests_of((application, &place), &sources, &revisions)
+        .await
+        .map_err(|Unmade { why, is_away }| if is_away { Not::Away(why) } else { Not::Refused(why) })?;
     let to = (place.destination, place.namespace);
     let request = operation::request(application, &asked, to, &revisions).map_err(refused)?;
     let held = held_by(shared.gates.read().await, windows, with_fetched(mandate, &made));

@@ -243,8 +243,14 @@ impl Comparison<'_> {
         let mark = shared.watching.mark(&AppKey::of(application), &destination);
         let request = operation::comparison(application, destination.clone(), namespace.clone());
         let recorded = recorded::inventory(shared, &request).await;
-        let made_for = shared.made_for(application, &place).await;
-        let keys = shared.manifests.keys(sources, revisions, made_for.clone()).await?;
+        if level == Level::Hard {
+            shared.watching.view(&place).forget_served();
+        }
+        let keys = |made_for: For| async move {
+            let keys = shared.manifests.keys(sources, revisions, made_for.clone()).await?;
+            Ok((made_for, keys))
+        };
+        let (made_for, keys) = shared.make((application, &place), keys).await?;
         self.same = self.deploying(revisions, &keys, &made_for).await;
         let asked = Asked { request: &request, known: None, manifests: &keys, user: &mandate.user };
         let known = self.memory.known(recorded.clone(), level, &asked);
@@ -385,8 +391,7 @@ async fn of_sync(
     moved(resolved.moved);
     let revisions = resolved.revisions;
     signed(shared, application, (&sources, &revisions), names).await?;
-    let with = (shared.made_for(application, &place).await, false);
-    let made = shared.manifests.targets(&sources, &revisions, with).await?;
+    let made = shared.manifests_of((application, &place), &sources, &revisions).await?;
     let Place { destination, cluster, namespace, .. } = place;
     let request = operation::comparison(application, destination, namespace);
     let known = recorded::inventory(shared, &request).await;

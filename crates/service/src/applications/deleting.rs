@@ -131,8 +131,7 @@ async fn read(
     };
     // Hooks of what is not signed do not run.
     signed(shared, application, (&sources, &revisions), Vec::new()).await?;
-    let with = (shared.made_for(application, place).await, false);
-    let made = shared.manifests.targets(&sources, &revisions, with).await?;
+    let made = shared.manifests_of((application, place), &sources, &revisions).await?;
     let (targets, definitions) = (made.targets.as_ref().clone(), shared.gates.read().await);
     Ok((revisions, Targets { targets, definitions, ..Targets::default() }))
 }

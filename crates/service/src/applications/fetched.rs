@@ -32,25 +32,28 @@ fn rules(projects: &Projects, name: &str) -> Rules {
 }
 
 impl Shared {
-    /// What the manifests of an application are made for, in a place.
-    pub async fn made_for(&self, application: &Application, place: &Place) -> For {
+    /// What the manifests of an application are made for, in a place whose cluster nobody has asked anything.
+    pub(super) fn made_for(&self, application: &Application, place: &Place) -> For {
         let project = projects::name_of(application);
-        let cluster = match self.watching.view(place).capabilities(place.cluster.as_ref()).await {
-            Ok(known) => Served::Known(known),
-            Err(error) => Served::Unknown(error.to_string()),
-        };
         let purpose = Purpose {
             name: application.metadata.name.clone(),
             instance: instance_name(application),
             project: project.to_owned(),
             namespace: place.namespace.clone(),
-            cluster,
+            cluster: Served::default(),
         };
         For { key: AppKey::of(application), purpose, rules: rules(&self.projects, project) }
     }
 }
 
 impl For {
+    /// The same, with what is known of the cluster.
+    pub fn in_cluster(&self, cluster: Served) -> Self {
+        let mut made_for = self.clone();
+        made_for.purpose.cluster = cluster;
+        made_for
+    }
+
     /// What may be fetched for it, from these repositories.
     pub fn fetching(&self, repositories: &Arc<Repositories>, allowed: &Arc<Allowed>) -> Fetching {
         let rules = self.rules.clone();

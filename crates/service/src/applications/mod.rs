@@ -25,6 +25,7 @@ mod depending;
 mod fetched;
 mod given;
 mod held;
+mod made;
 pub(crate) mod manifests;
 mod messages;
 mod places;

@@ -19,10 +19,15 @@ const PAUSES: Pauses = Pauses { min: Duration::from_millis(500), max: Duration::
 const WATCHED_FOR: Duration = Duration::from_secs(600);
 /// The same where changes cannot be watched.
 const UNWATCHED_FOR: Duration = Duration::from_secs(10);
+/// The same for charts, whose comparison would ask for nothing else.
+const CHARTS_UNWATCHED_FOR: Duration = Duration::from_secs(60);
 /// A server goes on changing what it serves for so long after the definition of a kind has changed.
 const SETTLES: Duration = Duration::from_secs(10);
 /// What was asked for so short a time ago is not asked again, whatever happens: many comparisons come together.
 const AT_ONCE: Duration = Duration::from_millis(500);
+
+/// A cluster that did not answer just now is not asked again for so long: whoever waits for the same would wait as long again.
+const SILENT_FOR: Duration = Duration::from_secs(1);
 
 /// What applications are told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +50,10 @@ pub(crate) struct View {
 struct Known {
     /// What is served, and when that was asked.
     discovery: Option<(Instant, Arc<Discovery>)>,
-    /// The same, as charts ask for it.
-    capabilities: Arc<Capabilities>,
+    /// The same, as charts ask for it, and of which answer that is.
+    capabilities: Option<(Instant, Arc<Capabilities>)>,
+    /// That it did not answer, and when that was found.
+    silent: Option<(Instant, ClusterError)>,
     /// When the definition of a kind has changed last.
     changed: Option<Instant>,
     /// The kinds whose changes are seen now, of those that say what is served.
@@ -106,29 +113,57 @@ impl View {
         }
         // Whatever changes from here on may not be in the answer.
         let at = Instant::now();
-        let found = cluster.discover().await?;
-        let version = self.version(cluster).await?;
-        let mut known = lock(&self.known);
-        known.capabilities = Arc::new(capabilities(&found, version, &known.capabilities));
-        known.discovery = Some((at, Arc::new(found.clone())));
+        let found = self.ask(cluster.discover()).await?;
+        lock(&self.known).discovery = Some((at, Arc::new(found.clone())));
         Ok(found)
-    }
-
-    /// Its version; what is known of it serves where it does not say it now.
-    async fn version(&self, cluster: &dyn Cluster) -> Result<String, ClusterError> {
-        let before = lock(&self.known).capabilities.kube_version.clone();
-        match cluster.version().await {
-            Err(_) if !before.is_empty() => Ok(before),
-            version => version.map(Option::unwrap_or_default),
-        }
     }
 
     /// What is served, as charts ask for it.
     pub async fn capabilities(&self, cluster: &dyn Cluster) -> Result<Arc<Capabilities>, ClusterError> {
-        if lock(&self.known).served(&BTreeSet::new()).is_none() {
-            self.discovery(cluster, &BTreeSet::new()).await?;
+        if let Some(found) = lock(&self.known).capabilities() {
+            return Ok(found);
         }
-        Ok(Arc::clone(&lock(&self.known).capabilities))
+        self.discovery(cluster, &BTreeSet::new()).await?;
+        let _one_at_a_time = self.asking.lock().await;
+        if let Some(found) = lock(&self.known).capabilities() {
+            return Ok(found);
+        }
+        let version = self.ask(cluster.version()).await;
+        let mut known = lock(&self.known);
+        let before = known.capabilities.as_ref().map(|(_, before)| Arc::clone(before)).unwrap_or_default();
+        let version = match version {
+            Ok(version) => version.unwrap_or_default(),
+            // It has said before what it says of that.
+            Err(_) if known.capabilities.is_some() => before.kube_version.clone(),
+            Err(error) if error.kind.is_outage() => return Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "a cluster does not say which version it is; charts are made for Helm's own");
+                String::new()
+            }
+        };
+        let (at, served) = known.discovery.clone().unwrap_or_else(|| (Instant::now(), Arc::default()));
+        let found = Arc::new(capabilities(&served, version, &before));
+        known.capabilities = Some((at, Arc::clone(&found)));
+        Ok(found)
+    }
+
+    /// What is served is asked for anew.
+    pub fn forget_served(&self) {
+        lock(&self.known).changed = Some(Instant::now());
+    }
+
+    /// Asks the cluster, unless it did not answer just now.
+    async fn ask<T>(&self, answer: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
+        let silent = lock(&self.known).silent.clone();
+        if let Some((_, error)) = silent.filter(|(at, _)| at.elapsed() < SILENT_FOR) {
+            return Err(error);
+        }
+        let answer = answer.await;
+        let is_silent =
+            |error: &&ClusterError| matches!(error.kind, ErrorKind::Timeout | ErrorKind::Unavailable);
+        let silent = answer.as_ref().err().filter(is_silent);
+        lock(&self.known).silent = silent.map(|error| (Instant::now(), error.clone()));
+        answer
     }
 
     /// A namespace, or that there is none; nothing where that is not known.
@@ -144,24 +179,34 @@ impl View {
 }
 
 impl Known {
+    /// What charts are told of what is served, if that is known.
+    fn capabilities(&self) -> Option<Arc<Capabilities>> {
+        let (at, found) = self.capabilities.as_ref()?;
+        self.is_current(*at, CHARTS_UNWATCHED_FOR).then(|| Arc::clone(found))
+    }
+
+    /// Whether what was said then is true, as far as anybody has heard; where nobody hears of changes, it is for so long.
+    fn is_current(&self, at: Instant, unwatched: Duration) -> bool {
+        let age = at.elapsed();
+        let lasts = if self.followed.len() == definitions().len() { WATCHED_FOR } else { unwatched };
+        let is_since = |changed: Instant| at > changed && (age < AT_ONCE || at >= changed + SETTLES);
+        age < lasts && self.changed.is_none_or(is_since)
+    }
+
     /// What is served, if that is known well enough.
     fn served(&self, wanted: &BTreeSet<Gvk>) -> Option<Arc<Discovery>> {
         let (at, discovery) = self.discovery.as_ref()?;
-        let age = at.elapsed();
-        let lasts = if self.followed.len() == definitions().len() { WATCHED_FOR } else { UNWATCHED_FOR };
-        let is_since = |changed: Instant| *at > changed && (age < AT_ONCE || *at >= changed + SETTLES);
         let is_there = |gvk: &Gvk| {
             let kind = discovery.get(&gvk.group_kind());
             kind.is_some_and(|kind| kind.versions.contains(&gvk.version))
         };
-        let is_current = age < lasts && self.changed.is_none_or(is_since);
-        let suffices = age < AT_ONCE || wanted.iter().all(is_there);
-        (is_current && suffices).then(|| Arc::clone(discovery))
+        let suffices = at.elapsed() < AT_ONCE || wanted.iter().all(is_there);
+        (self.is_current(*at, UNWATCHED_FOR) && suffices).then(|| Arc::clone(discovery))
     }
 }
 
-/// What charts are told. Of a group that does not answer now they are told what they were told before: charts make other objects
-/// where a kind is not served, and those that were there would be deleted.
+/// What charts are told. Of a group that does not answer now they are told what they were told before, or that it is there at
+/// least: charts make less where a kind is not served, and what they made before would be deleted.
 fn capabilities(served: &Discovery, kube_version: String, before: &Capabilities) -> Capabilities {
     let each = served.kinds.iter().flat_map(|(kind, info)| {
         info.versions.iter().map(|version| (named(&kind.group, version), kind.kind.as_str()))
@@ -171,7 +216,7 @@ fn capabilities(served: &Discovery, kube_version: String, before: &Capabilities)
     for (group, version) in &served.silent {
         let (version, below) = (named(group, version), format!("{}/", named(group, version)));
         let is_of = |one: &&String| **one == version || one.starts_with(&below);
-        all.extend(before.api_versions.iter().filter(is_of).cloned());
+        all.extend(before.api_versions.iter().filter(is_of).cloned().chain([version.clone()]));
     }
     Capabilities { kube_version, api_versions: all.into_iter().collect() }
 }

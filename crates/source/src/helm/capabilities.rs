@@ -14,6 +14,10 @@ pub(super) fn capabilities(helm: &HelmSource, cluster: &Served) -> Result<Vec<St
             if own_version.is_empty() { &known.kube_version } else { own_version },
             if own_kinds.is_empty() { &known.api_versions } else { own_kinds },
         ),
+        Served::Unasked(question) => {
+            question.ask();
+            return Err("what its cluster serves was not asked for".to_owned());
+        }
         Served::Unknown(why) => return Err(format!("what its cluster serves is not known: {why}")),
     };
     let version = (!version.is_empty()).then(|| format!("--kube-version={version}"));
@@ -26,7 +30,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::Capabilities;
+    use crate::{Capabilities, Question};
 
     #[test]
     fn the_source_goes_before_the_cluster() {
@@ -34,6 +38,9 @@ mod tests {
         let known = Served::Known(Arc::new(known));
         let away = Served::Unknown("it does not answer".into());
         let nameless = Served::Known(Arc::default());
+        let question = Question::default();
+        let unasked = Served::Unasked(question.clone());
+        assert!(capabilities(&HelmSource::default(), &unasked).is_err() && question.was_asked());
         for (version, kinds, cluster, expected) in [
             ("", &[][..], &Served::NoCluster, Ok("")),
             ("1.30", &["b/v1"], &Served::NoCluster, Ok("--kube-version=1.30 --api-versions=b/v1")),

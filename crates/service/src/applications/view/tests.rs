@@ -198,6 +198,30 @@ async fn charts_are_told_of_kinds_as_they_come() {
     assert!(has("tools.example/v1/Gadget").await && has("tools.example/v1").await);
 }
 
+/// Nobody waits once more for what has just not answered.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_silent_is_not_asked_again_at_once() {
+    let stage = Stage::new(true);
+    let error = || ClusterError::new(ErrorKind::Timeout, "no answer within 36 s");
+    let slow = async {
+        tokio::time::sleep(Duration::from_secs(36)).await;
+        Err::<(), _>(error())
+    };
+    assert_eq!(stage.view.ask(slow).await, Err(error()));
+    let begun = Instant::now();
+    let none = BTreeSet::new();
+    assert_eq!(stage.view.discovery(stage.asked.as_ref(), &none).await.unwrap_err(), error());
+    assert_eq!(stage.view.capabilities(stage.asked.as_ref()).await.unwrap_err(), error());
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    tokio::time::sleep(SILENT_FOR).await;
+    stage.view.discovery(stage.asked.as_ref(), &none).await.unwrap();
+    stage.view.capabilities(stage.asked.as_ref()).await.unwrap();
+    // What one account may not do says nothing of others.
+    let forbidden = async { Err::<(), _>(ClusterError::new(ErrorKind::Forbidden, "not for you")) };
+    stage.view.ask(forbidden).await.unwrap_err();
+    stage.view.ask(async { Ok(()) }).await.unwrap();
+}
+
 /// A chart makes less where a kind is not served, and what it made before would be deleted.
 #[test]
 fn a_group_that_is_silent_is_served_as_before() {
@@ -226,5 +250,5 @@ fn a_group_that_is_silent_is_served_as_before() {
     assert_eq!(gone.api_versions, ["b.example/v1", "b.example/v1/Three"]);
     let silent = BTreeSet::from([("c.example".to_owned(), "v1".to_owned())]);
     let unknown = capabilities(&Discovery { silent, ..Discovery::default() }, String::new(), &gone);
-    assert!(unknown.api_versions.is_empty(), "nobody has ever known what it serves");
+    assert_eq!(unknown.api_versions, ["c.example/v1"], "nobody has ever known by which kinds");
 }
