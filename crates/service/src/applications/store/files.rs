@@ -7,13 +7,14 @@ mod looking;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::absence::{Absence, GONE_AFTER};
-use self::list::{is_manifest, list};
+use self::absence::{Absence, GONE_AFTER, GONE_AT_LAST};
+use self::list::{Listed, is_manifest, list};
 pub(crate) use self::looking::{Looks, Removed, keep_looking};
 use super::AppKey;
 use super::projects::{self, Named};
@@ -23,6 +24,10 @@ use crate::error::ServiceError;
 
 /// So often a folder is listed until it says the same twice. Whoever renames a file at that moment has it in no list.
 const LISTED_MAX: usize = 4;
+/// Files that come into a folder that had none may be many, and come slowly: so many times as long nothing of what is not among
+/// them is gone.
+const COMING: u32 = 33;
+
 /// The files of a folder, as they were seen last.
 #[derive(Default)]
 pub(crate) struct Files {
@@ -44,8 +49,11 @@ pub(crate) struct Files {
     problems: Vec<String>,
     /// What is gone is sure after so long.
     patience: Duration,
-    /// A file was seen in it.
+    /// A file was seen in it; and whether there was none at first.
     has_had_files: bool,
+    began_bare: bool,
+    /// The folder itself, as it was when files were seen in it: its device and its number there.
+    home: Option<(u64, u64)>,
     /// Of what is in no file at the beginning; and whether that is sure.
     beginning: Absence,
     has_looked_twice: bool,
@@ -85,10 +93,15 @@ impl Files {
         let is_bare = !self.has_had_files && !self.is_away && !self.is_ours;
         is_bare.then(|| {
             format!(
-                "{}: there is no manifest in it, so what it had before is left as it is; a file, even an empty one, says that this is meant",
+                "{}: there is no manifest in it, so what it had before is left as it is; a file, such as an empty none.yaml, says that this is meant",
                 self.folder.display()
             )
         })
+    }
+
+    /// Nothing is known of what was in it before somebody looked: nothing is waited for.
+    pub fn expect_nothing(&mut self) {
+        self.began_bare = false;
     }
 
     /// Whether the folder itself cannot be read.
@@ -111,6 +124,7 @@ impl Files {
             false => has_changed |= self.miss(&found, removed, (began, now)),
         }
         self.has_had_files |= !found.is_empty();
+        self.began_bare |= self.is_bare().is_some();
         let mut has_read = false;
         for (path, stamp) in found {
             let seen = self.seen.entry(path.clone()).or_default();
@@ -127,11 +141,18 @@ impl Files {
             }
             (has_changed, has_read) = (true, true);
         }
+        let patience = self.patience();
         match !self.is_in_flux && !self.is_unsure() && self.is_bare().is_none() {
-            true => self.has_looked_twice |= self.beginning.is_sure((began, now), has_read, self.patience),
+            true => self.has_looked_twice |= self.beginning.is_sure((began, now), has_read, patience),
             false => self.beginning = Absence::default(),
         }
         has_changed
+    }
+
+    /// How long what is not found is waited for: while nothing speaks against its being gone, and at the longest.
+    fn patience(&self) -> (Duration, Duration) {
+        let times = if self.began_bare && !self.has_looked_twice { COMING } else { 1 };
+        (self.patience.saturating_mul(times), GONE_AT_LAST.saturating_mul(times))
     }
 
     /// Sets aside what was not found, takes back what is found again, and gives up what is gone; says whether anything has changed
@@ -155,7 +176,7 @@ impl Files {
             let gone = gone.into_iter().filter(|_| !self.is_ours);
             self.missed.extend(gone.map(|(path, seen)| (path, (seen, Absence::default()))));
         }
-        let (patience, is_in_flux) = (self.patience, self.is_in_flux);
+        let (patience, is_in_flux) = (self.patience(), self.is_in_flux);
         self.missed.retain(|path, (_, absence)| {
             !absence.is_sure(times, is_in_flux, patience) && !removed.contains_key(path)
         });
@@ -230,6 +251,29 @@ impl Files {
         in_sight.map(|(key, _)| key.clone()).collect()
     }
 
+    /// The files that were there last.
+    fn known(&self) -> BTreeMap<PathBuf, Stamp> {
+        self.seen.iter().filter_map(|(path, seen)| Some((path.clone(), seen.stamp?))).collect()
+    }
+
+    /// Why what was in the folder is not what is in it now: it is empty, and not the one that files were seen in, as where a
+    /// volume is not mounted any more. It begins anew then.
+    fn is_elsewhere(&mut self, listed: &Listed) -> Option<String> {
+        let home = fs::metadata(&self.folder).ok().map(|folder| (folder.dev(), folder.ino()));
+        if !listed.found.is_empty() || !listed.unread.is_empty() {
+            self.home = home;
+            return None;
+        }
+        if self.is_ours || self.seen.is_empty() || self.home == home {
+            return None;
+        }
+        (self.has_had_files, self.began_bare, self.has_looked_twice) = (false, true, false);
+        let folder = self.folder.display();
+        Some(format!(
+            "{folder}: it is another folder now, with no manifest in it; what was in it before counts"
+        ))
+    }
+
     fn stamps(&mut self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
         let listed = list(&self.folder);
         self.is_away = listed.is_err();
@@ -241,11 +285,14 @@ impl Files {
             }
             // What was in it before counts: nobody has said that it is to go.
             Err(error) => {
-                let known = |(path, seen): (&PathBuf, &Seen)| Some((path.clone(), seen.stamp?));
                 let problem = format!("{}: {error}; what was in it before counts", self.folder.display());
-                return (self.seen.iter().filter_map(known).collect(), vec![problem]);
+                return (self.known(), vec![problem]);
             }
         };
+        if let Some(problem) = self.is_elsewhere(&listed) {
+            self.is_away = true;
+            return (self.known(), vec![problem]);
+        }
         for _ in 1..LISTED_MAX {
             let is_whole =
                 !self.seen.is_empty() && self.seen.keys().all(|path| listed.found.contains_key(path));

@@ -265,6 +265,7 @@ impl Watcher {
         for (key, stored) in current.iter_mut().filter(|(_, stored)| is_unread(stored)) {
             self.is_as_before(key, Arc::make_mut(stored));
         }
+        let lost = if self.settled { BTreeMap::new() } else { self.recall() };
         let mut events = self.projects_are(projects, &problems);
         problems.extend(self.made.each().flat_map(|seen| seen.problems.iter().cloned()));
         for (key, made) in self.made.all(|seen| &seen.applications, |lacks| &lacks.applications, twice) {
@@ -280,7 +281,7 @@ impl Watcher {
                 problems.extend(self.generated.give_up(&key).err().map(|error| error.to_string()));
             }
         }
-        events.extend(self.events(current, problems, &of_removed));
+        events.extend(self.events(current, (problems, lost), &of_removed));
         events
     }
 
@@ -299,9 +300,11 @@ impl Watcher {
 
     /// What was never read may say that the project `default` forbids something.
     fn projects_are(&mut self, projects: Named, problems: &[String]) -> Vec<StoreEvent> {
-        let hides = self.files.hides_projects();
+        let bare = self.is_bare();
+        let hides = self.files.hides_projects() || bare.is_some();
         self.is_blind = hides && (self.is_blind || !self.settled);
-        let set = projects::of_files(projects, Some(problems).filter(|_| self.is_blind));
+        let problems: Vec<String> = problems.iter().cloned().chain(bare).collect();
+        let set = projects::of_files(projects, Some(problems.as_slice()).filter(|_| self.is_blind));
         if self.projects.as_ref() == Some(&set) {
             return Vec::new();
         }
@@ -314,32 +317,41 @@ impl Watcher {
         self.files.is_unsure() || self.made.is_unsure()
     }
 
+    /// Takes in what was known when nobody looked; where that is which was damaged.
+    fn recall(&mut self) -> BTreeMap<PathBuf, String> {
+        let lost = kept::set_aside::<Application>(self.disk.as_ref(), &self.kept);
+        for application in kept::kept_applications(&self.kept).unwrap_or_default() {
+            // It may have gone while nobody looked.
+            let key = AppKey::of(&application);
+            self.told.insert(key, Arc::new(Stored { application, problem: None, lost: None }));
+        }
+        self.unplaced.clone_from(&self.told);
+        if self.unplaced.is_empty() {
+            self.files.expect_nothing();
+        }
+        lost
+    }
+
+    /// Why what was known, and is in no file, may be there, where the folder has none at all.
+    fn is_bare(&self) -> Option<String> {
+        let is_missed = self.unplaced.values().any(|stored| is_doubted(&stored.application));
+        self.files.is_bare().filter(|_| is_missed)
+    }
+
     fn events(
         &mut self,
         mut current: BTreeMap<AppKey, Arc<Stored>>,
-        mut problems: Vec<String>,
+        (mut problems, mut lost): (Vec<String>, BTreeMap<PathBuf, String>),
         of_removed: &BTreeSet<AppKey>,
     ) -> Vec<StoreEvent> {
-        let mut lost = BTreeMap::new();
-        if !self.settled {
-            lost = kept::set_aside::<Application>(self.disk.as_ref(), &self.kept);
-            for application in kept::kept_applications(&self.kept).unwrap_or_default() {
-                // It may have gone while nobody looked.
-                let key = AppKey::of(&application);
-                self.told.insert(key, Arc::new(Stored { application, problem: None, lost: None }));
-            }
-            self.unplaced.clone_from(&self.told);
-        }
         self.unplaced.retain(|key, _| !current.contains_key(key));
         let is_unsure = !problems.is_empty() && self.is_unsure();
         if !is_unsure {
-            // One that was going has no file, and that of one that was generated is ours.
-            let is_doubted = |one: &Application| !one.is_deleting() && !is_generated(one);
             let looks_again = !self.files.has_looked_twice();
             self.unplaced.retain(|_, stored| looks_again && is_doubted(&stored.application));
             self.is_waiting |= !self.unplaced.is_empty();
         }
-        let bare = self.files.is_bare().filter(|_| !self.unplaced.is_empty());
+        let bare = self.is_bare();
         problems.extend(bare.clone());
         for (key, stored) in &self.unplaced {
             let mut stored = Stored::clone(stored);
@@ -400,6 +412,11 @@ impl Watcher {
         }
         events
     }
+}
+
+/// Whether one that is in no file may be there. One that was going has none, and that of one that was generated is ours.
+fn is_doubted(known: &Application) -> bool {
+    !known.is_deleting() && !is_generated(known)
 }
 
 /// Whether nothing but its name, or its metadata, could be read of an application.

@@ -250,6 +250,9 @@ impl Watcher {
         if self.files.is_away() {
             self.removed.put_back(removed);
         }
+        if !self.settled && self.known.with(|all| Ok(all.keys().is_empty())).unwrap_or_default() {
+            self.files.expect_nothing();
+        }
         let looks_again = !self.files.has_looked_twice();
         if !has_changed && self.is_told() && self.looks_again == looks_again {
             return Vec::new();

@@ -19,17 +19,17 @@ pub(super) struct Absence {
 
 impl Absence {
     /// It was not found by one more look, which began and ended then. `is_disturbed`: something was going on around it, so it may
-    /// be there. Says whether it is sure by now.
+    /// be there. Says whether it is sure by now: after some time without that, or after the longest.
     pub fn is_sure(
         &mut self,
         (began, now): (Instant, Instant),
         is_disturbed: bool,
-        patience: Duration,
+        (patience, at_last): (Duration, Duration),
     ) -> bool {
         let is_late = |since: Option<Instant>, patience| {
             since.is_some_and(|since| began.duration_since(since) >= patience)
         };
-        let is_sure = !is_disturbed && is_late(self.since, patience) || is_late(self.first, GONE_AT_LAST);
+        let is_sure = !is_disturbed && is_late(self.since, patience) || is_late(self.first, at_last);
         self.first.get_or_insert(now);
         self.since = self.since.filter(|_| !is_disturbed).or(Some(now));
         is_sure

@@ -1,5 +1,7 @@
 //! What is told of a folder of files.
 
+use std::time::Duration;
+
 use super::*;
 
 const WEB: &str = "{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: web}, spec: {project: default, destination: {name: in-cluster}, source: {repoURL: ./repo}}}\n";
@@ -193,11 +195,61 @@ fn of_a_folder_without_files_at_the_start_nothing_is_gone() {
     for _ in 0..3 {
         assert_eq!(told(&mut again), Vec::<String>::new());
     }
+    assert!(again.projects.as_ref().unwrap().unsure.is_some(), "what is permitted is not known either");
     write("web.yaml", WEB);
     let (second, third) = (told(&mut again), told(&mut again));
+    assert!(again.projects.as_ref().unwrap().unsure.is_none());
     assert!(second.contains(&"applied web".to_owned()), "{second:?}");
     assert!(second.iter().all(|one| !one.contains("deleting")), "{second:?}");
     assert_eq!(third, ["applied other deleting"], "others may come with it");
+}
+
+/// A volume that is taken away leaves the folder that it was mounted on.
+#[test]
+fn an_empty_folder_in_the_place_of_another_takes_nothing_away() {
+    let (folder, mut watcher, write) = bench();
+    let place = folder.path().join("mounted");
+    fs::create_dir(&place).unwrap();
+    watcher.files = Files::of(&place).without_patience();
+    for name in ["web", "other"] {
+        write(&format!("mounted/{name}.yaml"), &WEB.replace("name: web", &format!("name: {name}")));
+    }
+    assert_eq!(told(&mut watcher), ["applied other", "applied web", "problems []", "settled"]);
+    let away = folder.path().join("away");
+    fs::rename(&place, &away).unwrap();
+    fs::create_dir(&place).unwrap();
+    for _ in 0..3 {
+        let events = told(&mut watcher);
+        assert!(!events.iter().any(|one| one.starts_with("gone")), "{events:?}");
+    }
+    assert!(watcher.problems[0].contains("it is another folder now"), "{:?}", watcher.problems);
+    fs::remove_dir(&place).unwrap();
+    fs::rename(&away, &place).unwrap();
+    assert_eq!(told(&mut watcher), ["problems []"]);
+    // Whoever removes all files of the folder means that.
+    fs::remove_file(place.join("web.yaml")).unwrap();
+    fs::remove_file(place.join("other.yaml")).unwrap();
+    told(&mut watcher);
+    assert_eq!(told(&mut watcher), ["gone other", "gone web"]);
+}
+
+/// Files that come slowly into a folder that had none are waited for.
+#[tokio::test(start_paused = true)]
+async fn files_that_come_slowly_are_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = Files::of(folder.path());
+    let none = BTreeMap::new();
+    files.look(&none);
+    for number in 0..20 {
+        fs::write(folder.path().join(format!("{number}.yaml")), WEB).unwrap();
+        files.look(&none);
+        assert!(!files.has_looked_twice(), "{number}");
+        tokio::time::sleep(Duration::from_secs(15)).await;
+    }
+    files.look(&none);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    files.look(&none);
+    assert!(files.has_looked_twice());
 }
 
 /// Nobody knows what is in a file that cannot be looked at.

@@ -50,7 +50,7 @@ async fn a_document_that_vanishes_begins_a_deletion_that_is_not_taken_back() {
     let doubted = open.set().await;
     assert!(doubted.problem.unwrap().contains("there is no manifest in it"));
     assert_eq!(doubted.set.metadata.deletion_timestamp, None);
-    fs::write(backing.file("other.yaml"), "").unwrap();
+    backing.write_file("other.yaml", "");
     let doubted = open.set().await;
     assert!(doubted.problem.unwrap().contains("it is looked for once more"));
     assert_eq!(doubted.set.metadata.deletion_timestamp, None);
