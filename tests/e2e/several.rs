@@ -159,6 +159,10 @@ fn one_of_several_sources_is_synced_to_another_revision() {
             &["--revisions", "a", "--revisions", "b", "--source-positions", "1"],
             "one --source-positions for each",
         ),
+        (
+            &["--revisions=a", "--source-positions=1", "--revisions=b", "--source-positions=1"],
+            "is there twice",
+        ),
         (&["--revision", "main", "--revisions", "main", "--source-positions", "1"], "cannot be used with"),
     ] {
         let refused = stage.bench.run(&[&["app", "sync", "web"], revisions].concat()).expect_code(2);

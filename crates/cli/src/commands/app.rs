@@ -29,7 +29,7 @@ use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, application, counted};
 
-use self::waiting::{finished, until, wait};
+use self::waiting::{Waited, finished, show_all, until, wait};
 use self::way::{Shown, Way};
 
 /// How long a comparison is waited for that was asked for in a resource; it may wait for a repository.
@@ -182,6 +182,9 @@ fn several(given: &RevisionArgs, application: &Application) -> Result<Vec<String
                 "--source-positions {position}: application {name} has {sources}, counted from 1"
             )));
         };
+        if !place.is_empty() {
+            return Err(CliError::usage(format!("--source-positions {position} is there twice")));
+        }
         revision.clone_into(place);
     }
     Ok(all)
@@ -225,8 +228,13 @@ async fn refresh(name: String, hard: bool, way: &WayArgs, printer: &Printer) -> 
         doubt.look(is_met);
         is_met
     };
-    let waited = until(&way, (&[name], Some(REFRESHED_WITHIN)), Format::Text, printer, is_met).await?;
-    Ok(if waited.is_some() { Ended::Done } else { Ended::NotFinished })
+    match until(&way, (&[name], Some(REFRESHED_WITHIN)), printer, is_met).await? {
+        Waited::Met(_) => Ok(Ended::Done),
+        Waited::Left(left) => {
+            show_all(&left, Format::Text, printer)?;
+            Ok(Ended::NotFinished)
+        }
+    }
 }
 
 fn named(selector: &ResourceSelector) -> OperationResource {

@@ -367,6 +367,9 @@ impl From<&Named> for ResourceSelector {
 async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Problem> {
     let (serving, application) = one(&call).await?;
     let SyncBody { revision, revisions, prune, dry_run, resources, policy, reason } = &call.body;
+    if revision.is_some() && !revisions.is_empty() {
+        return Err(Problem::bad("say revision or revisions, and not both"));
+    }
     let resource = |one: &Named| resource(&one.into());
     let wish = SyncWish {
         revision: revision.clone().unwrap_or_default(),

@@ -52,8 +52,18 @@ pub(super) async fn finished(
         doubt.look(is_taken_up(application));
         way.not_taken(application).is_some() || is_over_soon(application)
     };
-    let waited = until(way, (&[name.to_owned()], end.timeout), output, printer, is_over).await?;
-    let Some(over) = waited.and_then(|mut found| found.pop()) else { return Ok(Ended::NotFinished) };
+    let over = match until(way, (&[name.to_owned()], end.timeout), printer, is_over).await? {
+        Waited::Met(mut found) => found.pop(),
+        Waited::Left(left) => {
+            match (output, left.first()) {
+                (Format::Text, _) => show_all(&left, output, printer)?,
+                (format, Some(left)) => printer.value(left, format)?,
+                (format, None) => printer.value(&way.one(name, printer).await?, format)?,
+            }
+            None
+        }
+    };
+    let Some(over) = over else { return Ok(Ended::NotFinished) };
     if let Some(why) = way.not_taken(&over) {
         return Err(CliError::refused(why));
     }
@@ -107,10 +117,12 @@ pub(super) async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended,
             && (!(all || args.health) || healthy)
             && (!(all || args.operation) || is_over(application))
     };
-    let waited = until(&way, (&args.names, args.timeout), args.output, printer, is_met).await?;
-    let Some(found) = waited else { return Ok(Ended::NotFinished) };
+    let (found, ended) = match until(&way, (&args.names, args.timeout), printer, is_met).await? {
+        Waited::Met(found) => (found, Ended::Done),
+        Waited::Left(left) => (left, Ended::NotFinished),
+    };
     show_all(&found, args.output, printer)?;
-    Ok(Ended::Done)
+    Ok(ended)
 }
 
 /// So long a first look may take, however short the wait is to be.
@@ -122,14 +134,21 @@ async fn late(timeout: Option<Duration>, looked: &Notify) {
     drop(tokio::time::timeout(LOOK, looked.notified()).await);
 }
 
-/// Asks until all that are named are as they should be; nothing when that took too long, or somebody interrupts, which is told.
+/// What came of waiting.
+pub(super) enum Waited {
+    /// All are as they should be.
+    Met(Vec<Application>),
+    /// It took too long, or somebody has interrupted it, which was told; those that were not so, as far as they were seen.
+    Left(Vec<Application>),
+}
+
+/// Asks until all that are named are as they should be.
 pub(super) async fn until(
     way: &Way,
     (names, timeout): (&[String], Option<Duration>),
-    output: Format,
     printer: &Printer,
     is_met: impl Fn(&Application) -> bool,
-) -> Result<Option<Vec<Application>>, CliError> {
+) -> Result<Waited, CliError> {
     let mut signals = Signals::listen()?;
     let mut left = Vec::new();
     let looked = Notify::new();
@@ -158,19 +177,18 @@ pub(super) async fn until(
         }
     };
     let why = tokio::select! {
-        found = asking => return found.map(Some),
+        found = asking => return found.map(Waited::Met),
         signal = signals.next() => format!("interrupted by {signal}"),
         () = late(timeout, &looked) => {
             format!("not there after {}", format_duration(timeout.unwrap_or_default()))
         }
     };
     printer.warn(&why);
-    show_all(&left, output, printer)?;
-    Ok(None)
+    Ok(Waited::Left(left))
 }
 
 /// Some applications, as they are listed.
-fn show_all(found: &[Application], output: Format, printer: &Printer) -> Result<(), CliError> {
+pub(super) fn show_all(found: &[Application], output: Format, printer: &Printer) -> Result<(), CliError> {
     match output {
         Format::Text => printer.out(&application::list(found, printer.width())),
         format => printer.value(&application::document(found), format),
