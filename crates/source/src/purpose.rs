@@ -28,8 +28,8 @@ pub enum Served {
     Known(Arc<Capabilities>),
     /// Nobody has asked it yet: no chart is made that could ask for it, and the question is noted.
     Unasked(Question),
-    /// It cannot be asked, and why: no chart is made that could ask for it.
-    Unknown(String),
+    /// It cannot be asked, and why: no chart is made that could ask for it, and the question is noted.
+    Unknown(String, Question),
 }
 
 /// Whether somebody wanted to know what a cluster serves. Clones are the same question.

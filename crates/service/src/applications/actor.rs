@@ -240,6 +240,7 @@ impl AppState {
                 self.has_compared(myself, (*compared, *with), began);
             }
             AppMessage::Prepared(prepared) => self.prepared(prepared),
+            AppMessage::Waits { operation, why } => self.waits(operation, why),
             AppMessage::Moved { operation, progress } => self.moved(operation, *progress),
             AppMessage::Sync { asked, plan, reply } => {
                 let answer = self.asked(myself, *asked, plan).await;

@@ -369,7 +369,7 @@ pub(crate) async fn begin(
 ) -> Result<(), Not> {
     let failed = |error: ServiceError| Not::Refused(error.to_string());
     let (plan, line) = kept(shared, digest(hash).map_err(Not::Refused)?).await.map_err(failed)?;
-    let (place, mandate) = admit(shared, application).map_err(|none| Not::Refused(none.to_string()))?;
+    let (place, mandate) = admit(shared, application)?;
     is_for(&plan, application, &place).map_err(Not::Refused)?;
     let policy = shared.approvals(application).map_err(Not::Refused)?;
     if let Some(who) = policy.missing(Askers::of(&line.by, asked), &line.approvals) {

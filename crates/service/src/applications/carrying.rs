@@ -25,8 +25,10 @@ use super::checking::wrong_options;
 use super::made::Unmade;
 use super::manifests::Made;
 use super::messages::AppMessage;
+use super::places::NoPlace;
 use super::recorded::{loaded, of_summary, progress};
 use super::shared::Shared;
+use super::store::AppKey;
 use super::{approving, deleting};
 
 /// How often the status follows an operation, at most.
@@ -49,6 +51,15 @@ pub(crate) enum Not {
     Away(String),
     /// The engine ends, and goes on with it next time.
     Stopped,
+}
+
+impl From<NoPlace> for Not {
+    fn from(none: NoPlace) -> Self {
+        match none {
+            NoPlace::Wrong(why) => Self::Refused(why),
+            NoPlace::Away(why) | NoPlace::Unasked(why) => Self::Away(why),
+        }
+    }
 }
 
 impl From<EngineError> for Not {
@@ -92,8 +103,12 @@ pub(crate) async fn prepare(
     moved(resolved.moved);
     signed(shared, application, (&sources, &resolved.revisions), names).await?;
     if asked.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
-        let made = shared.manifests_of((application, &place), &sources, &resolved.revisions).await?;
-        check_selection(application, &asked, &made.targets, &place.namespace)?;
+        match shared.manifests_of((application, &place), &sources, &resolved.revisions).await {
+            Ok(made) => check_selection(application, &asked, &made.targets, &place.namespace)?,
+            // It waits for that, as any other.
+            Err(unmade) if unmade.is_away => {}
+            Err(unmade) => return Err(unmade.why),
+        }
     }
     // What cannot be asked of the engine is better told now.
     operation::request(application, &asked, (place.destination, place.namespace), &resolved.revisions)
@@ -186,7 +201,7 @@ fn selecting(key: &ObjectKey) -> String {
 /// Sees to it that the operation is carried out, and tells the actor how it stands until it is over.
 pub(crate) async fn carry(
     shared: Arc<Shared>,
-    application: Arc<Application>,
+    mut application: Arc<Application>,
     operation: OperationId,
     actor: ActorRef<AppMessage>,
 ) {
@@ -203,13 +218,19 @@ pub(crate) async fn carry(
         Some(_) => {}
         None => shared.places.reached(&application.spec.destination).await,
     }
-    let since = SystemClock.now();
     loop {
         match begin(&shared, &application, operation).await {
             Ok(()) => return follow(&shared, operation, tell).await,
             Err(Not::Away(why)) => {
-                tell(Progress::waiting(format!("waiting for its cluster: {why}"), since));
+                let why = format!("waiting for its cluster: {why}");
+                drop(actor.send_message(AppMessage::Waits { operation, why }));
                 tokio::time::sleep(AWAY_FOR).await;
+                // It may be for another cluster by now.
+                let now = shared.board.get(&AppKey::of(&application));
+                let is_same = |now: &Arc<Application>| {
+                    now.operation.as_ref().and_then(operation::id) == Some(operation)
+                };
+                application = now.filter(is_same).unwrap_or(application);
             }
             Err(Not::Refused(message)) => {
                 tell(Progress::refused(message.clone(), SystemClock.now()));
@@ -297,7 +318,7 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
     // What is asked for is permitted still, and what is written is asked about again.
-    let (place, mandate) = admit(shared, application).map_err(|none| Not::Refused(none.to_string()))?;
+    let (place, mandate) = admit(shared, application)?;
     let windows = shared.projects.windows(application, &place.target).given;
     let names = operation::names(&asked);
     signed(shared, application, (&sources, &revisions), names).await.map_err(Not::Refused)?;

@@ -243,14 +243,11 @@ impl Comparison<'_> {
         let mark = shared.watching.mark(&AppKey::of(application), &destination);
         let request = operation::comparison(application, destination.clone(), namespace.clone());
         let recorded = recorded::inventory(shared, &request).await;
-        if level == Level::Hard {
-            shared.watching.view(&place).forget_served();
-        }
         let keys = |made_for: For| async move {
             let keys = shared.manifests.keys(sources, revisions, made_for.clone()).await?;
             Ok((made_for, keys))
         };
-        let (made_for, keys) = shared.make((application, &place), keys).await?;
+        let (made_for, keys) = shared.make((application, &place), level == Level::Hard, keys).await?;
         self.same = self.deploying(revisions, &keys, &made_for).await;
         let asked = Asked { request: &request, known: None, manifests: &keys, user: &mandate.user };
         let known = self.memory.known(recorded.clone(), level, &asked);

@@ -108,6 +108,8 @@ pub(crate) enum AppMessage {
     Compared { compared: Box<Compared>, with: Box<With>, began: Timestamp },
     /// The operation that is asked for can be begun, or cannot.
     Prepared(Result<(Vec<String>, OperationId), String>),
+    /// What its operation waits for before it begins.
+    Waits { operation: OperationId, why: String },
     /// How its operation stands.
     Moved { operation: OperationId, progress: Box<Progress> },
     /// Somebody asks for an operation: by a kept plan, or as it is planned then.

@@ -56,6 +56,8 @@ struct Known {
     silent: Option<(Instant, ClusterError)>,
     /// When the definition of a kind has changed last.
     changed: Option<Instant>,
+    /// What was said before this counts no more: nobody has heard of changes then, or somebody wants it anew.
+    void: Option<Instant>,
     /// The kinds whose changes are seen now, of those that say what is served.
     followed: BTreeSet<Gvk>,
     /// Each namespace that is there; nothing while they are not watched.
@@ -98,23 +100,23 @@ impl View {
         Self { known, asking: tokio::sync::Mutex::default(), _watches: watches }
     }
 
-    /// What is served. Where that lacks one of the kinds that are wanted, it is asked for again: it may just have come.
+    /// What is served, and when that was asked. Where that lacks one of the kinds that are wanted, it is asked for again: it may just have come.
     async fn discovery(
         &self,
         cluster: &dyn Cluster,
         wanted: &BTreeSet<Gvk>,
-    ) -> Result<Discovery, ClusterError> {
+    ) -> Result<(Instant, Arc<Discovery>), ClusterError> {
         if let Some(found) = lock(&self.known).served(wanted) {
-            return Ok(Discovery::clone(&found));
+            return Ok(found);
         }
         let _one_at_a_time = self.asking.lock().await;
         if let Some(found) = lock(&self.known).served(wanted) {
-            return Ok(Discovery::clone(&found));
+            return Ok(found);
         }
         // Whatever changes from here on may not be in the answer.
         let at = Instant::now();
-        let found = self.ask(cluster.discover()).await?;
-        lock(&self.known).discovery = Some((at, Arc::new(found.clone())));
+        let found = (at, Arc::new(self.ask(cluster.discover()).await?));
+        lock(&self.known).discovery = Some(found.clone());
         Ok(found)
     }
 
@@ -123,7 +125,7 @@ impl View {
         if let Some(found) = lock(&self.known).capabilities() {
             return Ok(found);
         }
-        self.discovery(cluster, &BTreeSet::new()).await?;
+        let (at, served) = self.discovery(cluster, &BTreeSet::new()).await?;
         let _one_at_a_time = self.asking.lock().await;
         if let Some(found) = lock(&self.known).capabilities() {
             return Ok(found);
@@ -141,7 +143,6 @@ impl View {
                 String::new()
             }
         };
-        let (at, served) = known.discovery.clone().unwrap_or_else(|| (Instant::now(), Arc::default()));
         let found = Arc::new(capabilities(&served, version, &before));
         known.capabilities = Some((at, Arc::clone(&found)));
         Ok(found)
@@ -149,7 +150,7 @@ impl View {
 
     /// What is served is asked for anew.
     pub fn forget_served(&self) {
-        lock(&self.known).changed = Some(Instant::now());
+        lock(&self.known).void = Some(Instant::now());
     }
 
     /// Asks the cluster, unless it did not answer just now.
@@ -190,18 +191,18 @@ impl Known {
         let age = at.elapsed();
         let lasts = if self.followed.len() == definitions().len() { WATCHED_FOR } else { unwatched };
         let is_since = |changed: Instant| at > changed && (age < AT_ONCE || at >= changed + SETTLES);
-        age < lasts && self.changed.is_none_or(is_since)
+        age < lasts && self.changed.is_none_or(is_since) && self.void.is_none_or(|void| at > void)
     }
 
     /// What is served, if that is known well enough.
-    fn served(&self, wanted: &BTreeSet<Gvk>) -> Option<Arc<Discovery>> {
+    fn served(&self, wanted: &BTreeSet<Gvk>) -> Option<(Instant, Arc<Discovery>)> {
         let (at, discovery) = self.discovery.as_ref()?;
         let is_there = |gvk: &Gvk| {
             let kind = discovery.get(&gvk.group_kind());
             kind.is_some_and(|kind| kind.versions.contains(&gvk.version))
         };
         let suffices = at.elapsed() < AT_ONCE || wanted.iter().all(is_there);
-        (self.is_current(*at, UNWATCHED_FOR) && suffices).then(|| Arc::clone(discovery))
+        (self.is_current(*at, UNWATCHED_FOR) && suffices).then(|| (*at, Arc::clone(discovery)))
     }
 }
 
@@ -294,7 +295,7 @@ async fn follow_definitions(
                 blind.sees();
                 let mut known = lock(&known);
                 // What changed before may not be known.
-                known.discovery = None;
+                known.void = Some(Instant::now());
                 known.followed.insert(gvk.clone());
             }
             Followed::Applied(object) | Followed::Deleted(object) => {
@@ -365,7 +366,8 @@ impl Layer for Viewed {
     }
 
     async fn discover(&self) -> Result<Discovery, ClusterError> {
-        self.view.discovery(self.cluster.as_ref(), &self.wanted).await
+        let (_, served) = self.view.discovery(self.cluster.as_ref(), &self.wanted).await?;
+        Ok(Discovery::clone(&served))
     }
 
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {

@@ -18,7 +18,10 @@ pub(super) fn capabilities(helm: &HelmSource, cluster: &Served) -> Result<Vec<St
             question.ask();
             return Err("what its cluster serves was not asked for".to_owned());
         }
-        Served::Unknown(why) => return Err(format!("what its cluster serves is not known: {why}")),
+        Served::Unknown(why, question) => {
+            question.ask();
+            return Err(format!("what its cluster serves is not known: {why}"));
+        }
     };
     let version = (!version.is_empty()).then(|| format!("--kube-version={version}"));
     let kinds = kinds.iter().map(|kind| format!("--api-versions={kind}"));
@@ -36,7 +39,7 @@ mod tests {
     fn the_source_goes_before_the_cluster() {
         let known = Capabilities { kube_version: "v1.36.1".into(), api_versions: vec!["a/v1".into()] };
         let known = Served::Known(Arc::new(known));
-        let away = Served::Unknown("it does not answer".into());
+        let away = Served::Unknown("it does not answer".into(), Question::default());
         let nameless = Served::Known(Arc::default());
         let question = Question::default();
         let unasked = Served::Unasked(question.clone());

@@ -174,6 +174,14 @@ impl AppState {
         }
     }
 
+    /// It is not in the engine's hands yet, and says what it waits for.
+    pub(super) fn waits(&mut self, id: OperationId, why: String) {
+        if self.application.operation.as_ref().and_then(operation::id) == Some(id) {
+            let now = self.now();
+            operation::wait(&mut self.application, why, now);
+        }
+    }
+
     /// Says of an operation that has no id yet, and waits for nothing, that it is about to begin: or the status would be about the
     /// one before, until this one is far enough to tell of itself.
     pub(super) fn tell_begin(&mut self, now: Timestamp) {
