@@ -322,15 +322,23 @@ impl SetState {
 
     /// Everything that is due.
     async fn step(&mut self, myself: &ActorRef<SetMessage>) {
-        match self.is_recalled(myself).await {
-            // Nothing new is begun before it is known what is at work.
-            false => {}
-            true if self.is_deleting() => self.delete(myself).await,
-            true => self.look(myself),
+        let is_recalled = self.is_recalled(myself).await;
+        match self.is_deleting() {
+            false => self.look(myself),
+            true if is_recalled => self.delete(myself).await,
+            // What is at work for it is not known.
+            true => {}
         }
         self.call(myself);
         self.warn();
         self.tell(myself).await;
+    }
+
+    /// What could not be begun may be in the log all the same.
+    fn doubt(&mut self, error: &Unbegun) {
+        if matches!(error, Unbegun::Machine(_)) {
+            self.recall_at = Some(self.now() + AGAIN_AFTER);
+        }
     }
 
     /// Whether it is known what is at work for it. Where a machine could not go on, the log is asked again after a while.
@@ -346,11 +354,14 @@ impl SetState {
             failed => failed,
         };
         if let Err(error) = recalled {
-            tracing::warn!(set = %self.key, %error, "what is at work for an ApplicationSet is not known");
+            let message = format!("what is at work for it is not known: {error}");
+            self.failure = Some(wrote(Reason::SyncApplicationError, &message));
             self.recall_at = Some(now + AGAIN_AFTER);
             self.set_alarm(myself, now + AGAIN_AFTER);
             return false;
         }
+        self.tell_rollout(false);
+        self.tell_teardown(false);
         self.wake = self.wake.max(Wake::Status);
         true
     }
@@ -467,7 +478,7 @@ impl SetState {
             None => {}
         }
         // It was for this look, unless that could not say yet what is to be begun.
-        if self.is_whole() && !is_unsettled && !is_unresolved {
+        if self.is_whole() && !is_unsettled && !is_unresolved && self.recall_at.is_none() {
             self.end_retry().await;
         }
     }

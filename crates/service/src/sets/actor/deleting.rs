@@ -163,6 +163,7 @@ impl SetState {
                 self.tell_teardown(false);
             }
             Err(error) => {
+                self.doubt(&error);
                 let message = format!("the ordered deletion could not be begun: {error}");
                 self.failure.get_or_insert(wrote(Reason::DeleteApplicationError, &message));
             }
@@ -373,6 +374,9 @@ impl SetState {
         self.is_released = true;
         self.end_calling();
         self.give_up_look();
+        if self.recall_at.take().is_some() {
+            drop((self.recall_rollout().await, self.recall_teardown().await));
+        }
         self.end_rollout("the ApplicationSet is gone").await;
         if self.teardowns.running.is_none() {
             self.witness_gone().await;

@@ -116,6 +116,7 @@ impl SetState {
                 self.tell_rollout(false);
             }
             Err(error) => {
+                self.doubt(&error);
                 let message = format!("the progressive sync could not be begun: {error}");
                 self.failure.get_or_insert(Failure { reason: Reason::SyncApplicationError, message });
             }
