@@ -58,7 +58,8 @@ pub(super) async fn finished(
             match (output, left.first()) {
                 (Format::Text, _) => show_all(&left, output, printer)?,
                 (format, Some(left)) => printer.value(left, format)?,
-                (format, None) => printer.value(&way.one(name, printer).await?, format)?,
+                // It was never seen.
+                (_, None) => {}
             }
             None
         }

@@ -52,6 +52,8 @@ pub(crate) struct Files {
     /// A file was seen in it; and whether there was none at first.
     has_had_files: bool,
     began_bare: bool,
+    /// Nothing is known of what was in it before.
+    expects_nothing: bool,
     /// The folder itself, as it was when files were seen in it: its device and its number there.
     home: Option<(u64, u64)>,
     /// Of what is in no file at the beginning; and whether that is sure.
@@ -101,7 +103,12 @@ impl Files {
 
     /// Nothing is known of what was in it before somebody looked: nothing is waited for.
     pub fn expect_nothing(&mut self) {
-        self.began_bare = false;
+        (self.began_bare, self.expects_nothing) = (false, true);
+    }
+
+    /// Whether there may be more to come into a folder that had nothing.
+    pub fn is_coming(&self) -> bool {
+        self.began_bare && !self.has_looked_twice
     }
 
     /// Whether the folder itself cannot be read.
@@ -124,7 +131,7 @@ impl Files {
             false => has_changed |= self.miss(&found, removed, (began, now)),
         }
         self.has_had_files |= !found.is_empty();
-        self.began_bare |= self.is_bare().is_some();
+        self.began_bare |= self.is_bare().is_some() && !self.expects_nothing;
         let mut has_read = false;
         for (path, stamp) in found {
             let seen = self.seen.entry(path.clone()).or_default();
@@ -151,7 +158,7 @@ impl Files {
 
     /// How long what is not found is waited for: while nothing speaks against its being gone, and at the longest.
     fn patience(&self) -> (Duration, Duration) {
-        let times = if self.began_bare && !self.has_looked_twice { COMING } else { 1 };
+        let times = if self.is_coming() { COMING } else { 1 };
         (self.patience.saturating_mul(times), GONE_AT_LAST.saturating_mul(times))
     }
 
@@ -256,18 +263,25 @@ impl Files {
         self.seen.iter().filter_map(|(path, seen)| Some((path.clone(), seen.stamp?))).collect()
     }
 
+    /// The folder itself: its device, and its number there.
+    fn place(&self) -> Option<(u64, u64)> {
+        fs::metadata(&self.folder).ok().map(|folder| (folder.dev(), folder.ino()))
+    }
+
     /// Why what was in the folder is not what is in it now: it is empty, and not the one that files were seen in, as where a
-    /// volume is not mounted any more. It begins anew then.
-    fn is_elsewhere(&mut self, listed: &Listed) -> Option<String> {
-        let home = fs::metadata(&self.folder).ok().map(|folder| (folder.dev(), folder.ino()));
-        if !listed.found.is_empty() || !listed.unread.is_empty() {
-            self.home = home;
+    /// volume is not mounted any more, or was replaced while it was listed. It begins anew then.
+    fn is_elsewhere(&mut self, listed: &Listed, before: Option<(u64, u64)>) -> Option<String> {
+        let now = self.place();
+        let (is_calm, is_empty) = (now == before, listed.found.is_empty() && listed.unread.is_empty());
+        if is_calm && !is_empty {
+            self.home = if listed.is_in_flux { self.home } else { now };
             return None;
         }
-        if self.is_ours || self.seen.is_empty() || self.home == home {
+        let is_unknown = self.seen.is_empty() && self.missed.is_empty();
+        if self.is_ours || is_unknown || self.home.is_none() || is_calm && self.home == now {
             return None;
         }
-        (self.has_had_files, self.began_bare, self.has_looked_twice) = (false, true, false);
+        (self.began_bare, self.has_looked_twice, self.expects_nothing) = (true, false, false);
         let folder = self.folder.display();
         Some(format!(
             "{folder}: it is another folder now, with no manifest in it; what was in it before counts"
@@ -275,6 +289,7 @@ impl Files {
     }
 
     fn stamps(&mut self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
+        let before = self.place();
         let listed = list(&self.folder);
         self.is_away = listed.is_err();
         let mut listed = match listed {
@@ -289,10 +304,6 @@ impl Files {
                 return (self.known(), vec![problem]);
             }
         };
-        if let Some(problem) = self.is_elsewhere(&listed) {
-            self.is_away = true;
-            return (self.known(), vec![problem]);
-        }
         for _ in 1..LISTED_MAX {
             let is_whole =
                 !self.seen.is_empty() && self.seen.keys().all(|path| listed.found.contains_key(path));
@@ -307,6 +318,10 @@ impl Files {
             if is_same {
                 break;
             }
+        }
+        if let Some(problem) = self.is_elsewhere(&listed, before) {
+            self.is_away = true;
+            return (self.known(), vec![problem]);
         }
         (self.is_blind, self.is_in_flux) = (!listed.unread.is_empty(), listed.is_in_flux);
         for path in listed.unread {

@@ -300,7 +300,8 @@ impl Watcher {
 
     /// What was never read may say that the project `default` forbids something.
     fn projects_are(&mut self, projects: Named, problems: &[String]) -> Vec<StoreEvent> {
-        let bare = self.is_bare();
+        let is_coming = self.files.is_coming() && self.is_missing();
+        let bare = self.is_bare().or_else(|| is_coming.then(|| "its files are still coming".to_owned()));
         let hides = self.files.hides_projects() || bare.is_some();
         self.is_blind = hides && (self.is_blind || !self.settled);
         let problems: Vec<String> = problems.iter().cloned().chain(bare).collect();
@@ -334,8 +335,12 @@ impl Watcher {
 
     /// Why what was known, and is in no file, may be there, where the folder has none at all.
     fn is_bare(&self) -> Option<String> {
-        let is_missed = self.unplaced.values().any(|stored| is_doubted(&stored.application));
-        self.files.is_bare().filter(|_| is_missed)
+        self.files.is_bare().filter(|_| self.is_missing())
+    }
+
+    /// Whether something that was known is in no file, and may be there.
+    fn is_missing(&self) -> bool {
+        self.unplaced.values().any(|stored| is_doubted(&stored.application))
     }
 
     fn events(
