@@ -65,9 +65,11 @@ impl Stage {
     }
 
     fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
-        let get = || self.bench.json(&["app", "get", name, "-o", "json"]);
-        let found = std::iter::repeat_with(get).take(3000).find(is_met);
-        found.unwrap_or_else(|| panic!("{}", get()))
+        // One whose file was written just now may not be known yet.
+        let get = || self.bench.run(&["app", "get", name, "-o", "json"]);
+        let told = || serde_json::from_str::<Value>(&get().out).unwrap_or_default();
+        let found = std::iter::repeat_with(told).take(3000).find(|app| app.is_object() && is_met(app));
+        found.unwrap_or_else(|| panic!("{:?}", get()))
     }
 
     fn wait(&self, names: &[&str]) {

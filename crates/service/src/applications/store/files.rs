@@ -269,16 +269,15 @@ impl Files {
     }
 
     /// Why what was in the folder is not what is in it now: it is empty, and not the one that files were seen in, as where a
-    /// volume is not mounted any more, or was replaced while it was listed. It begins anew then.
-    fn is_elsewhere(&mut self, listed: &Listed, before: Option<(u64, u64)>) -> Option<String> {
+    /// volume is not mounted any more. It begins anew then.
+    fn is_elsewhere(&mut self, listed: &Listed) -> Option<String> {
         let now = self.place();
-        let (is_calm, is_empty) = (now == before, listed.found.is_empty() && listed.unread.is_empty());
-        if is_calm && !is_empty {
+        if !listed.found.is_empty() || !listed.unread.is_empty() {
             self.home = if listed.is_in_flux { self.home } else { now };
             return None;
         }
         let is_unknown = self.seen.is_empty() && self.missed.is_empty();
-        if self.is_ours || is_unknown || self.home.is_none() || is_calm && self.home == now {
+        if self.is_ours || is_unknown || self.home.is_none() || self.home == now {
             return None;
         }
         (self.began_bare, self.has_looked_twice, self.expects_nothing) = (true, false, false);
@@ -319,7 +318,9 @@ impl Files {
                 break;
             }
         }
-        if let Some(problem) = self.is_elsewhere(&listed, before) {
+        // Replaced meanwhile, it may have been listed in part.
+        listed.is_in_flux |= self.place() != before;
+        if let Some(problem) = self.is_elsewhere(&listed) {
             self.is_away = true;
             return (self.known(), vec![problem]);
         }
