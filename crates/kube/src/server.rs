@@ -32,7 +32,7 @@ pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 const IMPERSONATE_USER: &str = "impersonate-user";
 /// Every server answers this, to anybody, and it costs nothing.
-const VERSION: &str = "/version";
+pub(crate) const VERSION: &str = "/version";
 const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 /// No answer to one call is larger: a page of 500 objects of the largest size.
 const ANSWER_BYTES_MAX: usize = 1 << 30;

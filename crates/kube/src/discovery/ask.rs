@@ -9,7 +9,7 @@ use tidegate_cluster::{ClusterError, ErrorKind};
 use super::catalog::{Catalog, Resource, Served};
 use crate::answer::{About, Answer};
 use crate::paths::push_segment;
-use crate::server::{Call, Server};
+use crate::server::{Call, Server, VERSION};
 
 /// All at once if you can; otherwise as ever.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -196,7 +196,7 @@ struct Release {
 /// range of versions such as `>=1.30.0` would leave it out as something that comes before a release. Nothing where that may not
 /// be asked, or is no version.
 pub(crate) async fn release(server: &Server) -> Result<Option<String>, ClusterError> {
-    let answer = server.call_patiently(&Call::get("/version".to_owned())).await?;
+    let answer = server.call_patiently(&Call::get(VERSION.to_owned())).await?;
     let release: Release = match answer.decode(About::default()) {
         Ok(release) => release,
         Err(error) if matches!(error.kind, ErrorKind::Forbidden | ErrorKind::NotFound) => return Ok(None),

@@ -210,21 +210,17 @@ impl Known {
 /// least: charts make less where a kind is not served, and what they made before would be deleted.
 fn capabilities(served: &Discovery, kube_version: String, before: &Capabilities) -> Capabilities {
     let each = served.kinds.iter().flat_map(|(kind, info)| {
-        info.versions.iter().map(|version| (named(&kind.group, version), kind.kind.as_str()))
+        info.versions.iter().map(|version| Gvk::new(&kind.group, version, &kind.kind))
     });
     let mut all: BTreeSet<String> =
-        each.flat_map(|(version, kind)| [format!("{version}/{kind}"), version]).collect();
+        each.flat_map(|gvk| [format!("{}/{}", gvk.api_version(), gvk.kind), gvk.api_version()]).collect();
     for (group, version) in &served.silent {
-        let (version, below) = (named(group, version), format!("{}/", named(group, version)));
-        let is_of = |one: &&String| **one == version || one.starts_with(&below);
-        all.extend(before.api_versions.iter().filter(is_of).cloned().chain([version.clone()]));
+        let version = Gvk::new(group, version, "").api_version();
+        let below = format!("{version}/");
+        let of_it = before.api_versions.iter().filter(|one| one.starts_with(&below));
+        all.extend(of_it.cloned().chain([version]));
     }
     Capabilities { kube_version, api_versions: all.into_iter().collect() }
-}
-
-/// A version of a group, as objects name it.
-fn named(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 impl Namespace {
