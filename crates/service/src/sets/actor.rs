@@ -322,7 +322,7 @@ impl SetState {
 
     /// Everything that is due.
     async fn step(&mut self, myself: &ActorRef<SetMessage>) {
-        let is_recalled = self.is_recalled(myself).await;
+        let is_recalled = self.recall_lost(myself).await;
         match self.is_deleting() {
             false => self.look(myself),
             true if is_recalled => self.delete(myself).await,
@@ -334,15 +334,20 @@ impl SetState {
         self.tell(myself).await;
     }
 
+    /// What is at work for it is looked up in the log again, after a while.
+    fn recall_later(&mut self) {
+        self.recall_at = Some(self.now() + AGAIN_AFTER);
+    }
+
     /// What could not be begun may be in the log all the same.
     fn doubt(&mut self, error: &Unbegun) {
         if matches!(error, Unbegun::Machine(_)) {
-            self.recall_at = Some(self.now() + AGAIN_AFTER);
+            self.recall_later();
         }
     }
 
-    /// Whether it is known what is at work for it. Where a machine could not go on, the log is asked again after a while.
-    async fn is_recalled(&mut self, myself: &ActorRef<SetMessage>) -> bool {
+    /// Looks up in the log what is at work for it, where that is due because a machine could not go on. Whether it is known.
+    async fn recall_lost(&mut self, myself: &ActorRef<SetMessage>) -> bool {
         let (now, Some(at)) = (self.now(), self.recall_at) else { return true };
         if now < at {
             self.set_alarm(myself, at);
@@ -356,7 +361,7 @@ impl SetState {
         if let Err(error) = recalled {
             let message = format!("what is at work for it is not known: {error}");
             self.failure = Some(wrote(Reason::SyncApplicationError, &message));
-            self.recall_at = Some(now + AGAIN_AFTER);
+            self.recall_later();
             self.set_alarm(myself, now + AGAIN_AFTER);
             return false;
         }

@@ -28,6 +28,18 @@ const LISTED_MAX: usize = 4;
 /// them is gone.
 const COMING: u32 = 33;
 
+/// What was in a folder before its files were seen.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Before {
+    /// Nobody has said anything of that, and there were files at the first look.
+    #[default]
+    Unsaid,
+    /// Nothing that anybody knows of: nothing is waited for.
+    Nothing,
+    /// What is missing by now, as there are no files: it may come again.
+    Missing,
+}
+
 /// The files of a folder, as they were seen last.
 #[derive(Default)]
 pub(crate) struct Files {
@@ -49,11 +61,9 @@ pub(crate) struct Files {
     problems: Vec<String>,
     /// What is gone is sure after so long.
     patience: Duration,
-    /// A file was seen in it; and whether there was none at first.
+    /// A file was seen in it.
     has_had_files: bool,
-    began_bare: bool,
-    /// Nothing is known of what was in it before.
-    expects_nothing: bool,
+    before: Before,
     /// The folder itself, as it was when files were seen in it: its device and its number there.
     home: Option<(u64, u64)>,
     /// Of what is in no file at the beginning; and whether that is sure.
@@ -89,11 +99,15 @@ impl Files {
         self.has_looked_twice
     }
 
-    /// Why nothing follows from what is not in it: there has been no file in it since somebody looks at it, as where a volume is
-    /// not mounted yet, or a repository not fetched.
-    pub fn is_bare(&self) -> Option<String> {
-        let is_bare = !self.has_had_files && !self.is_away && !self.is_ours;
-        is_bare.then(|| {
+    /// Whether there has been no file in it since somebody looks at it, as where a volume is not mounted yet, or a repository not
+    /// fetched.
+    fn is_bare(&self) -> bool {
+        !self.has_had_files && !self.is_away && !self.is_ours
+    }
+
+    /// Why nothing follows from what is not in it, where it has had no file.
+    pub fn why_bare(&self) -> Option<String> {
+        self.is_bare().then(|| {
             format!(
                 "{}: there is no manifest in it, so what it had before is left as it is; a file, such as an empty none.yaml, says that this is meant",
                 self.folder.display()
@@ -103,12 +117,12 @@ impl Files {
 
     /// Nothing is known of what was in it before somebody looked: nothing is waited for.
     pub fn expect_nothing(&mut self) {
-        (self.began_bare, self.expects_nothing) = (false, true);
+        self.before = Before::Nothing;
     }
 
     /// Whether there may be more to come into a folder that had nothing.
     pub fn is_coming(&self) -> bool {
-        self.began_bare && !self.has_looked_twice
+        self.before == Before::Missing && !self.has_looked_twice
     }
 
     /// Whether the folder itself cannot be read.
@@ -131,7 +145,9 @@ impl Files {
             false => has_changed |= self.miss(&found, removed, (began, now)),
         }
         self.has_had_files |= !found.is_empty();
-        self.began_bare |= self.is_bare().is_some() && !self.expects_nothing;
+        if self.is_bare() && self.before == Before::Unsaid {
+            self.before = Before::Missing;
+        }
         let mut has_read = false;
         for (path, stamp) in found {
             let seen = self.seen.entry(path.clone()).or_default();
@@ -149,7 +165,7 @@ impl Files {
             (has_changed, has_read) = (true, true);
         }
         let patience = self.patience();
-        match !self.is_in_flux && !self.is_unsure() && self.is_bare().is_none() {
+        match !self.is_in_flux && !self.is_unsure() && !self.is_bare() {
             true => self.has_looked_twice |= self.beginning.is_sure((began, now), has_read, patience),
             false => self.beginning = Absence::default(),
         }
@@ -270,7 +286,7 @@ impl Files {
 
     /// Why what was in the folder is not what is in it now: it is empty, and not the one that files were seen in, as where a
     /// volume is not mounted any more. It begins anew then.
-    fn is_elsewhere(&mut self, listed: &Listed) -> Option<String> {
+    fn why_elsewhere(&mut self, listed: &Listed) -> Option<String> {
         let now = self.place();
         if !listed.found.is_empty() || !listed.unread.is_empty() {
             self.home = if listed.is_in_flux { self.home } else { now };
@@ -280,7 +296,7 @@ impl Files {
         if self.is_ours || is_unknown || self.home.is_none() || self.home == now {
             return None;
         }
-        (self.began_bare, self.has_looked_twice, self.expects_nothing) = (true, false, false);
+        (self.before, self.has_looked_twice) = (Before::Missing, false);
         let folder = self.folder.display();
         Some(format!(
             "{folder}: it is another folder now, with no manifest in it; what was in it before counts"
@@ -320,7 +336,7 @@ impl Files {
         }
         // Replaced meanwhile, it may have been listed in part.
         listed.is_in_flux |= self.place() != before;
-        if let Some(problem) = self.is_elsewhere(&listed) {
+        if let Some(problem) = self.why_elsewhere(&listed) {
             self.is_away = true;
             return (self.known(), vec![problem]);
         }

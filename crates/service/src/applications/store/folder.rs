@@ -301,7 +301,7 @@ impl Watcher {
     /// What was never read may say that the project `default` forbids something.
     fn projects_are(&mut self, projects: Named, problems: &[String]) -> Vec<StoreEvent> {
         let is_coming = self.files.is_coming() && self.is_missing();
-        let bare = self.is_bare().or_else(|| is_coming.then(|| "its files are still coming".to_owned()));
+        let bare = self.why_bare().or_else(|| is_coming.then(|| "its files are still coming".to_owned()));
         let hides = self.files.hides_projects() || bare.is_some();
         self.is_blind = hides && (self.is_blind || !self.settled);
         let problems: Vec<String> = problems.iter().cloned().chain(bare).collect();
@@ -334,8 +334,8 @@ impl Watcher {
     }
 
     /// Why what was known, and is in no file, may be there, where the folder has none at all.
-    fn is_bare(&self) -> Option<String> {
-        self.files.is_bare().filter(|_| self.is_missing())
+    fn why_bare(&self) -> Option<String> {
+        self.files.why_bare().filter(|_| self.is_missing())
     }
 
     /// Whether something that was known is in no file, and may be there.
@@ -356,7 +356,7 @@ impl Watcher {
             self.unplaced.retain(|_, stored| looks_again && is_doubted(&stored.application));
             self.is_waiting |= !self.unplaced.is_empty();
         }
-        let bare = self.is_bare();
+        let bare = self.why_bare();
         problems.extend(bare.clone());
         for (key, stored) in &self.unplaced {
             let mut stored = Stored::clone(stored);

@@ -234,7 +234,7 @@ impl SetState {
             Err(error) => {
                 tracing::warn!(set = %self.key, %error, "the ordered deletion could not go on");
                 self.teardowns.running = None;
-                self.recall_at = Some(self.now() + AGAIN_AFTER);
+                self.recall_later();
             }
         }
     }

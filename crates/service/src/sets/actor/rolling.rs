@@ -12,7 +12,7 @@ use tidegate_model::{StreamId, StreamKind};
 use tidegate_oplog::Lookup;
 
 use super::milestones::Told;
-use super::{AGAIN_AFTER, SetState, Unbegun};
+use super::{SetState, Unbegun};
 use crate::sets::messages::SetMessage;
 use crate::sets::rolling::{Prunes, Rolling, RollingParts};
 
@@ -155,7 +155,7 @@ impl SetState {
             Err(error) => {
                 tracing::warn!(set = %self.key, %error, "the progressive sync could not go on");
                 self.rollouts.running = None;
-                self.recall_at = Some(self.now() + AGAIN_AFTER);
+                self.recall_later();
             }
         }
     }

@@ -270,7 +270,7 @@ impl Watcher {
         let hidden = match self.files.is_unsure() {
             true => Some(Hidden::Unread(problems.join("; "))),
             false => looks_again.then(|| {
-                let why = self.files.is_bare();
+                let why = self.files.why_bare();
                 Hidden::Doubted(why.unwrap_or_else(|| "it is looked for once more".to_owned()))
             }),
         };
