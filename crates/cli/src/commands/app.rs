@@ -88,8 +88,7 @@ async fn list(
                 counted(u32::try_from(all).unwrap_or(u32::MAX), "application", "applications")
             ));
         }
-        Format::Text => printer.out(&application::list(&found.applications, printer.width()))?,
-        format => printer.value(&application::document(&found.applications), format)?,
+        format => show_all(&found.applications, format, printer)?,
     }
     Ok(Ended::Done)
 }

@@ -79,6 +79,21 @@ pub(crate) enum Unplanned {
     Later(String),
 }
 
+impl From<NoPlace> for Unplanned {
+    fn from(none: NoPlace) -> Self {
+        match none {
+            NoPlace::Wrong(why) => Self::Wrong(why),
+            NoPlace::Away(why) | NoPlace::Unasked(why) => Self::Later(why),
+        }
+    }
+}
+
+impl From<Unmade> for Unplanned {
+    fn from(unmade: Unmade) -> Self {
+        if unmade.is_away { Self::Later(unmade.why) } else { Self::Wrong(unmade.why) }
+    }
+}
+
 impl From<Unplanned> for ServiceError {
     fn from(why: Unplanned) -> Self {
         let (Unplanned::Wrong(why) | Unplanned::Later(why)) = why;
@@ -158,10 +173,7 @@ async fn ask(
     let wrong = Unplanned::Wrong;
     let refused = |error: operation::Refused| Unplanned::Wrong(error.to_string());
     let asked = application.operation.clone().unwrap_or_default();
-    let (place, mandate) = admit(shared, application).map_err(|none| match none {
-        NoPlace::Wrong(why) => Unplanned::Wrong(why),
-        NoPlace::Away(why) | NoPlace::Unasked(why) => Unplanned::Later(why),
-    })?;
+    let (place, mandate) = admit(shared, application)?;
     check_options(&asked).map_err(wrong)?;
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let names = operation::revisions(&asked, &sources).map_err(refused)?;
@@ -170,9 +182,7 @@ async fn ask(
     moved(resolved.moved);
     let revisions = resolved.revisions;
     signed(shared, application, (&sources, &revisions), names).await.map_err(wrong)?;
-    let made = shared.manifests_of((application, &place), &sources, &revisions).await.map_err(
-        |Unmade { why, is_away }| if is_away { Unplanned::Later(why) } else { Unplanned::Wrong(why) },
-    )?;
+    let made = shared.manifests_of((application, &place), &sources, &revisions).await?;
     check_selection(application, &asked, &made.targets, &place.namespace).map_err(wrong)?;
     let to = (place.destination.clone(), place.namespace.clone());
     let request = operation::request(application, &asked, to, &revisions).map_err(refused)?;

@@ -62,6 +62,12 @@ impl From<NoPlace> for Not {
     }
 }
 
+impl From<Unmade> for Not {
+    fn from(unmade: Unmade) -> Self {
+        if unmade.is_away { Self::Away(unmade.why) } else { Self::Refused(unmade.why) }
+    }
+}
+
 impl From<EngineError> for Not {
     fn from(error: EngineError) -> Self {
         match error {
@@ -322,10 +328,7 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let windows = shared.projects.windows(application, &place.target).given;
     let names = operation::names(&asked);
     signed(shared, application, (&sources, &revisions), names).await.map_err(Not::Refused)?;
-    let made = shared
-        .manifests_of((application, &place), &sources, &revisions)
-        .await
-        .map_err(|Unmade { why, is_away }| if is_away { Not::Away(why) } else { Not::Refused(why) })?;
+    let made = shared.manifests_of((application, &place), &sources, &revisions).await?;
     let to = (place.destination, place.namespace);
     let request = operation::request(application, &asked, to, &revisions).map_err(refused)?;
     let held = held_by(shared.gates.read().await, windows, with_fetched(mandate, &made));

@@ -1,8 +1,10 @@
 //! Waiting for Applications, and showing them then.
 
+use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
+use serde::Serialize;
 use tidegate_application::approval::waiting;
 use tidegate_application::refresh;
 use tidegate_model::argo::{Application, OperationState, SyncStatusCode};
@@ -52,8 +54,8 @@ pub(super) async fn finished(
         doubt.look(is_taken_up(application));
         way.not_taken(application).is_some() || is_over_soon(application)
     };
-    let over = match until(way, (&[name.to_owned()], end.timeout), printer, is_over).await? {
-        Waited::Met(mut found) => found.pop(),
+    let found = match until(way, (&[name.to_owned()], end.timeout), printer, is_over).await? {
+        Waited::Met(found) => found,
         Waited::Left(left) => {
             match (output, left.first()) {
                 (Format::Text, _) => show_all(&left, output, printer)?,
@@ -61,17 +63,17 @@ pub(super) async fn finished(
                 // It was never seen.
                 (_, None) => {}
             }
-            None
+            return Ok(Ended::NotFinished);
         }
     };
-    let Some(over) = over else { return Ok(Ended::NotFinished) };
-    if let Some(why) = way.not_taken(&over) {
+    let Some(over) = found.first() else { return Ok(Ended::NotFinished) };
+    if let Some(why) = way.not_taken(over) {
         return Err(CliError::refused(why));
     }
     let state = over.status.operation_state.as_ref();
     match output {
-        Format::Text => printer.out(&application::show(&over, None, printer.width()))?,
-        format => printer.value(&over, format)?,
+        Format::Text => printer.out(&application::show(over, None, printer.width()))?,
+        format => printer.value(over, format)?,
     }
     Ok(Ended::Operation(state.map_or(OperationPhase::Error, |state| state.phase)))
 }
@@ -189,7 +191,11 @@ pub(super) async fn until(
 }
 
 /// Some applications, as they are listed.
-pub(super) fn show_all(found: &[Application], output: Format, printer: &Printer) -> Result<(), CliError> {
+pub(super) fn show_all(
+    found: &[impl Borrow<Application> + Serialize],
+    output: Format,
+    printer: &Printer,
+) -> Result<(), CliError> {
     match output {
         Format::Text => printer.out(&application::list(found, printer.width())),
         format => printer.value(&application::document(found), format),
