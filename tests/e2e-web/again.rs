@@ -223,11 +223,15 @@ pub fn what_is_not_done_of_a_wave_is_marked_as_done() {
 }
 
 const FRONTEND: &str = "/api/v1/applications/argocd/frontend";
+/// The other Applications of the example, whose repository is the same.
+const OTHERS: [&str; 2] = ["backend", "database"];
 
 pub fn an_application_is_looked_at_when_somebody_asks_for_it() {
     let bench = folder(&NO_SET);
     by_hand(&bench, "frontend");
     let service = Service::with(bench, &NEVER);
+    // Whoever deploys looks at the repository too, and tells all who use it.
+    service.wait(&OTHERS);
     let compared = |one: &Value| one["status"]["sync"]["revision"].as_str().map(str::to_owned);
     let first = service.until(FRONTEND, |one| compared(one).is_some());
     let first = compared(&first).unwrap();
@@ -253,12 +257,18 @@ pub fn an_application_is_looked_at_when_somebody_asks_for_it() {
     let writes = service.bench.writes();
     assert!(!writes.iter().any(|one| one["name"] == "frontend"), "{writes:#?}");
     assert_eq!(service.get("/api/v1/operations?application=frontend")["matching"], 0);
-    // Also where nothing has changed, and all is read anew.
-    let before = service.get(FRONTEND)["status"]["reconciledAt"].clone();
+    // Also where nothing has changed, and all is read anew. By then the others have seen what has moved, too.
+    for other in OTHERS {
+        service.until(&format!("/api/v1/applications/argocd/{other}"), |one| {
+            compared(one).as_ref() == Some(&second)
+        });
+    }
+    let before = service.comparisons();
     browser.press("Refresh…");
     browser.click("#field-hard");
     browser.press("confirm");
-    service.until(FRONTEND, |one| one["status"]["reconciledAt"] != before);
+    browser.until("!document.querySelector('dialog')");
+    assert_eq!(service.comparisons(), before + 1);
     browser.is_clean();
     service.end();
 }

@@ -143,6 +143,13 @@ impl Service {
         self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
     }
 
+    /// How many comparisons there have been.
+    pub fn comparisons(&self) -> u64 {
+        let told = self.ask("GET", "/metrics", &[&format!("authorization: Bearer {TESTS}")], None).body;
+        let counts = told.lines().filter(|line| line.starts_with("argocd_app_reconcile_count{"));
+        counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
     /// The id of the newest operation of an Application.
     pub fn newest(&self, application: &str) -> String {
         let found = self.until(&format!("/api/v1/operations?application={application}&limit=1"), |found| {
