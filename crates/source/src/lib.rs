@@ -34,6 +34,7 @@ mod kustomize;
 mod lfs;
 mod listing;
 mod located;
+mod looks;
 mod making;
 mod opened;
 mod origin;

@@ -1,6 +1,6 @@
 //! A Git repository: what its names mean, and what is in its commits.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use gix::ObjectId;
 use gix::objs::Kind;
@@ -9,6 +9,7 @@ use crate::address::Place;
 use crate::error::reason;
 use crate::files::Files as _;
 use crate::lfs::{CONFIG, Lookup, ROUNDS_MAX};
+use crate::looks::Looks;
 use crate::opened::Opened;
 use crate::refs::TAGS;
 use crate::remote::{Network, Remote};
@@ -23,7 +24,7 @@ pub struct Repository {
     address: Address,
     store: Store,
     trees: Trees,
-    seen: Mutex<Option<Seen>>,
+    looks: Looks<Seen>,
 }
 
 /// Where its objects are.
@@ -76,8 +77,8 @@ impl Repository {
             (_, Some(network)) => Store::Remote(Box::new(Remote::new(address.clone(), Arc::clone(network)))),
             (_, None) => return Err(address.unreached()),
         };
-        let (trees, seen) = Default::default();
-        Ok(Self { address: address.clone(), store, trees, seen })
+        let (trees, looks) = Default::default();
+        Ok(Self { address: address.clone(), store, trees, looks })
     }
 
     /// The `repoURL` that it was opened for.
@@ -103,35 +104,29 @@ impl Repository {
     ///
     /// They cannot be seen. That is known then: whoever asks what they mean learns of it.
     pub fn look(&self) -> Result<bool, SourceError> {
-        let found = match &self.store {
-            Store::Local(opened) => {
-                opened.anew().and_then(|git| refs::look(&git)).map_err(|error| self.wrong(&error))
-            }
-            Store::Remote(remote) => remote.look(),
-        };
-        let found = Seen { refs: found.map(Arc::new), enables_lfs: self.enables_lfs() };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let moved = seen.as_ref().is_some_and(|seen| *seen != found);
-        *seen = Some(found.clone());
+        let (before, found) = self.looks.look(|_| self.see());
+        let moved = before.is_some_and(|before| before != found);
         found.refs.map(|_| moved)
     }
 
     /// Looks at the names again. Says whether anything has changed for those who use it, be it that they cannot be seen.
     pub fn look_again(&self) -> bool {
-        let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match self.look() {
-            Ok(moved) => moved,
-            Err(error) => before != Some(Seen { refs: Err(error), enables_lfs: self.enables_lfs() }),
-        }
+        let (before, found) = self.looks.look(|_| self.see());
+        before.map_or(found.refs.is_err(), |before| before != found)
+    }
+
+    fn see(&self) -> Seen {
+        let refs = match &self.store {
+            Store::Local(opened) => {
+                opened.anew().and_then(|git| refs::look(&git)).map_err(|error| self.wrong(&error))
+            }
+            Store::Remote(remote) => remote.list(),
+        };
+        Seen { refs: refs.map(Arc::new), enables_lfs: self.enables_lfs() }
     }
 
     fn refs(&self) -> Result<Arc<Refs>, SourceError> {
-        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(Seen { refs, .. }) = seen() {
-            return refs;
-        }
-        self.look()?;
-        seen().map_or_else(|| Ok(Arc::default()), |seen| seen.refs)
+        self.looks.last().unwrap_or_else(|| self.looks.look(|_| self.see()).1).refs
     }
 
     /// The commit a revision means by the last look at the names: a commit, the newest tag that a version

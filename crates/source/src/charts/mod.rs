@@ -12,7 +12,7 @@ mod registry;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
@@ -23,9 +23,10 @@ use tidegate_model::argo::ApplicationSource;
 use crate::address::Place;
 use crate::credentials::Access;
 use crate::helm;
+use crate::looks::Looks;
 use crate::making::Making;
 use crate::purpose::Variables;
-use crate::remote::{Fetched, Link, Network, Problem, Turn};
+use crate::remote::{Fetched, Link, Network, Problem};
 use crate::repository::File;
 use crate::tools::Workshop;
 use crate::{Address, SourceError, kind, versions};
@@ -57,8 +58,7 @@ pub struct ChartRepository {
     network: Arc<Network>,
     /// Addresses of this machine are not asked: charts alone name this repository.
     bars_loopback: AtomicBool,
-    looks: Turn<Seen>,
-    seen: Mutex<Option<Seen>>,
+    looks: Looks<Seen>,
 }
 
 /// A chart in one version, and what Helm is told of it.
@@ -73,8 +73,8 @@ pub struct LocatedChart {
 
 impl ChartRepository {
     pub(crate) fn new(address: Address, network: Arc<Network>) -> Self {
-        let (bars_loopback, looks, seen) = Default::default();
-        Self { address, network, bars_loopback, looks, seen }
+        let (bars_loopback, looks) = Default::default();
+        Self { address, network, bars_loopback, looks }
     }
 
     /// Whether addresses of this machine are not asked from now on.
@@ -99,21 +99,22 @@ impl ChartRepository {
 
     /// Looks again at what is there. Says whether that has changed since the last look.
     pub fn look(&self) -> Result<bool, SourceError> {
-        let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let known = before.clone().and_then(Result::ok);
-        let (found, _) = self.looks.take(|| self.list(known));
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
+        let (before, found) = self.see();
         let found = found?;
         Ok(!matches!(before, Some(Ok(before)) if before.index == found.index))
     }
 
     /// Looks again. Says whether anything has changed for those who use it, be it that nothing can be seen.
     pub fn look_again(&self) -> bool {
-        let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match self.look() {
-            Ok(moved) => moved,
-            Err(error) => !matches!(before, Some(Err(before)) if before == error),
+        match self.see() {
+            (Some(Ok(before)), Ok(found)) => before.index != found.index,
+            (Some(Err(before)), Err(found)) => before != found,
+            _ => true,
         }
+    }
+
+    fn see(&self) -> (Option<Seen>, Seen) {
+        self.looks.look(|known| self.list(known.and_then(Result::ok)))
     }
 
     fn list(&self, known: Option<Listing>) -> Seen {
@@ -150,14 +151,7 @@ impl ChartRepository {
     }
 
     fn listing(&self) -> Seen {
-        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match seen() {
-            Some(seen) => seen,
-            None => {
-                self.look()?;
-                seen().unwrap_or_else(|| Ok(Listing::default()))
-            }
-        }
+        self.looks.last().unwrap_or_else(|| self.see().1)
     }
 
     /// The name of a chart in what was listed: a registry lists one chart alone.

@@ -1,12 +1,13 @@
 //! One file of a server. What it holds is what the last look has shown.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 
-use crate::remote::{Fetched, Link, Network, Turn};
+use crate::looks::Looks;
+use crate::remote::{Fetched, Link, Network};
 use crate::{Address, SourceError};
 
 /// Most bytes of a file: more than lists of manifests have.
@@ -27,14 +28,12 @@ pub(crate) struct WebFile {
     address: Address,
     network: Arc<Network>,
     bars_loopback: AtomicBool,
-    looks: Turn<Seen>,
-    seen: Mutex<Option<Seen>>,
+    looks: Looks<Seen>,
 }
 
 impl WebFile {
     pub fn new(address: Address, network: Arc<Network>, bars_loopback: bool) -> Self {
-        let (looks, seen) = Default::default();
-        Self { address, network, bars_loopback: bars_loopback.into(), looks, seen }
+        Self { address, network, bars_loopback: bars_loopback.into(), looks: Looks::default() }
     }
 
     pub fn address(&self) -> &Address {
@@ -43,25 +42,16 @@ impl WebFile {
 
     /// What it holds.
     pub fn content(&self) -> Result<Arc<Vec<u8>>, SourceError> {
-        let seen = self.seen();
-        let seen = seen.unwrap_or_else(|| {
-            self.look_again();
-            self.seen().unwrap_or_else(|| self.fetch(None))
-        });
-        seen.map(|content| content.bytes)
+        self.looks.last().unwrap_or_else(|| self.see().1).map(|content| content.bytes)
     }
 
-    fn seen(&self) -> Option<Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn see(&self) -> (Option<Seen>, Seen) {
+        self.looks.look(|known| self.fetch(known.and_then(Result::ok)))
     }
 
     /// Looks again. Says whether anything has changed for those who use it, be it that it cannot be read.
     pub fn look_again(&self) -> bool {
-        let before = self.seen();
-        let known = before.clone().and_then(Result::ok);
-        let (found, _) = self.looks.take(|| self.fetch(known));
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
-        match (before, found) {
+        match self.see() {
             (Some(Ok(before)), Ok(found)) => before.bytes != found.bytes,
             (Some(Err(before)), Err(found)) => before != found,
             _ => true,

@@ -174,7 +174,6 @@ pub(crate) struct Remote {
     lfs: Lfs,
     /// Whether that is used, by what these said.
     enables_lfs: Mutex<Option<(Arc<Credentials>, bool)>>,
-    looks: Turn<Result<Refs, SourceError>>,
     fetches: Turn<(ObjectId, Result<(), SourceError>)>,
     /// Addresses of this machine are not asked: manifests alone name this repository.
     bars_loopback: AtomicBool,
@@ -192,7 +191,6 @@ impl Remote {
             address,
             network,
             mirror,
-            looks: Turn::default(),
             fetches: Turn::default(),
             bars_loopback: AtomicBool::new(false),
             mended: Mutex::default(),
@@ -239,19 +237,16 @@ impl Remote {
         self.bars_loopback.store(is_barred, Ordering::Relaxed);
     }
 
-    /// Asks the server for its names. Those who ask while it is asked already share the next answer.
-    pub fn look(&self) -> Result<Refs, SourceError> {
-        let (refs, _) = self.looks.take(|| {
-            let access = self.access()?;
-            let list = |access: &Access| {
-                let attempt = self.network.attempts.begin(self.network.limits.look);
-                talk::list(&self.address, access, &self.network, &attempt)
-            };
-            let asked = (&self.address, RequestKind::Names);
-            let listed = self.network.listener.tell(asked, || self.network.asking(&access, list));
-            listed.map_err(|problem| self.wrong("its branches and tags cannot be listed", problem))
-        });
-        refs
+    /// Asks the server for its names.
+    pub fn list(&self) -> Result<Refs, SourceError> {
+        let access = self.access()?;
+        let list = |access: &Access| {
+            let attempt = self.network.attempts.begin(self.network.limits.look);
+            talk::list(&self.address, access, &self.network, &attempt)
+        };
+        let asked = (&self.address, RequestKind::Names);
+        let listed = self.network.listener.tell(asked, || self.network.asking(&access, list));
+        listed.map_err(|problem| self.wrong("its branches and tags cannot be listed", problem))
     }
 
     fn fetch(&self, commit: ObjectId) -> Result<(), SourceError> {
