@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use tidegate_model::argo::{
-    Application, ConditionType, OperationInitiator, OperationRequest, OperationResource, OperationState,
-    ResourceStatus, Retry, SyncOperation, SyncStatus, SyncStatusCode,
+    Application, ApplicationStatus, ConditionType, OperationInitiator, OperationRequest, OperationResource,
+    OperationState, ResourceStatus, Retry, SyncOperation, SyncOperationResult, SyncStatus, SyncStatusCode,
 };
 use tidegate_model::{OperationPhase, Timestamp};
 
+use crate::before;
 use crate::operation::Progress;
 use crate::sources::{Sources, revisions};
 use crate::windows::Windows;
@@ -81,12 +82,17 @@ pub fn take_in(application: &mut Application, windows: &Windows, now: Timestamp)
 /// Why it is not put right at once, where that has been done several times in a row.
 fn heals_again(application: &Application, next: &Next) -> Option<String> {
     let Next::Wait(due) = next else { return None };
-    let healed = healed(application.status.operation_state.as_ref()?);
+    let healed = healed(&attempt(application)?);
     (healed >= HEALS_TOLD).then(|| {
         format!(
             "it was put right {healed} times in a row, and something changes it again: the next time is {due}; see who writes to the objects that differ, or name the fields in spec.ignoreDifferences"
         )
     })
+}
+
+/// The last attempt to sync it: a dry run is none, nor is what somebody has selected.
+fn attempt(application: &Application) -> Option<OperationState> {
+    application.status.operation_state.as_ref().and_then(before::attempt)
 }
 
 /// How many operations in a row, up to this one, have put the cluster right.
@@ -141,7 +147,8 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
     let Some(policy) = automated(application) else { return Decision::nothing() };
     let (prune, self_heal, allow_empty) =
         (policy.prune == Some(true), policy.self_heal == Some(true), policy.allow_empty == Some(true));
-    let superseded = status.operation_state.as_ref().filter(|last| superseding::was_superseded(last));
+    let attempt = attempt(application);
+    let superseded = attempt.as_ref().filter(|last| superseding::was_superseded(last));
     let objects = || status.resources.iter().filter(|one| !one.hook);
     let is_wanted = |sync: &&SyncStatus| match sync.status {
         SyncStatusCode::OutOfSync => true,
@@ -173,7 +180,7 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
             .unwrap_or_default(),
         ..SyncOperation::default()
     };
-    if let Some(last) = status.operation_state.as_ref().filter(|last| is_attempt(last, &begun)) {
+    if let Some(last) = attempt.as_ref().filter(|last| is_attempt(last, &begun)) {
         if last.phase != OperationPhase::Succeeded {
             return Decision::refused(format!("Failed last sync attempt to [{wanted}]: {}", last.message));
         }
@@ -187,6 +194,12 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
         }
         begun.auto_heal_attempts_count = healed.saturating_add(1);
         begun.resources = to_heal(application);
+    }
+    if let Some(why) = superseded.filter(|last| is_taken_over(status, last, &begun)) {
+        return Decision::refused(format!(
+            "Skipping sync attempt to [{wanted}]: {}, which was not of all of it; ask for a sync",
+            why.message
+        ));
     }
     if prune && !allow_empty && objects().all(|one| one.requires_pruning) {
         return Decision::refused(format!(
@@ -223,13 +236,19 @@ fn is_attempt(last: &OperationState, begun: &SyncOperation) -> bool {
     if superseding::was_superseded(last) {
         return false;
     }
-    match &last.sync_result {
-        None => last.phase.is_completed(),
-        Some(result) => {
-            (&result.revision, &result.revisions) == (&begun.revision, &begun.revisions)
-                && (&result.source, &result.sources) == (&begun.source, &begun.sources)
-        }
-    }
+    last.sync_result.as_ref().map_or(last.phase.is_completed(), |result| is_to_same(result, begun))
+}
+
+fn is_to_same(result: &SyncOperationResult, begun: &SyncOperation) -> bool {
+    (&result.revision, &result.revisions) == (&begun.revision, &begun.revisions)
+        && (&result.source, &result.sources) == (&begun.source, &begun.sources)
+}
+
+/// Whether somebody has taken over from an attempt to do the same, with what is none: that is not begun again behind their back.
+fn is_taken_over(status: &ApplicationStatus, superseded: &OperationState, begun: &SyncOperation) -> bool {
+    let last = status.operation_state.as_ref();
+    last.is_some_and(|last| before::is_aside(&last.operation))
+        && superseded.sync_result.as_ref().is_some_and(|result| is_to_same(result, begun))
 }
 
 /// The wait after an operation, the `healed`-th in a row to put the cluster right.

@@ -214,7 +214,7 @@ fn decide(application: &Application, asked: bool, now: Timestamp) -> (Next, Opti
         _ => " and leaves its objects where they are",
     };
     let error = format!(
-        "deleting it has failed: {}; it is tried again at {due}, or at once with `tidegate app refresh {name}`; taking its finalizers away ends the deletion{stay}",
+        "deleting it has failed: {}; it is tried again at {due}, or at once with `tidegate app refresh {name}`; taking its finalizers away ends the deletion{stay} (where its file is gone, put that back without them)",
         last.message.trim_end_matches('.')
     );
     (Next::Wait(due), Some(error))

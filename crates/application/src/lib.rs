@@ -29,6 +29,7 @@
 pub mod accounts;
 pub mod approval;
 pub mod automation;
+mod before;
 pub mod comparison;
 pub mod conditions;
 pub mod confirmation;

@@ -13,6 +13,8 @@ use tidegate_model::{
 };
 
 use crate::approval::{DRIFT_REMARK, PLAN_REMARK};
+pub use crate::before::is_same;
+use crate::before::{self, AFTER_REMARK, ATTEMPT_REMARK};
 use crate::credentials::without_credentials;
 use crate::sources::{self, Sources};
 use crate::superseding::{SUPERSEDES_REMARK, take_next};
@@ -35,7 +37,7 @@ pub(crate) const REASON_REMARK: &str = "Reason";
 const NAMES_REMARK: &str = "tidegate.dev/revisions";
 const LINE: &str = "\n";
 /// The remarks that nobody else may make: they say what was begun, for whom, and whether that deletes an application.
-const OWN_REMARKS: [&str; 9] = [
+const OWN_REMARKS: [&str; 11] = [
     ID_REMARK,
     PLAN_REMARK,
     DRIFT_REMARK,
@@ -45,6 +47,8 @@ const OWN_REMARKS: [&str; 9] = [
     ROLLOUT_REMARK,
     NAMES_REMARK,
     SUPERSEDES_REMARK,
+    ATTEMPT_REMARK,
+    AFTER_REMARK,
 ];
 /// Who asks for an operation that nobody asks for, as the log has it.
 pub(crate) const AUTOMATED: &str = SyncRequest::AUTOMATED;
@@ -453,7 +457,7 @@ pub fn tells_of_itself(application: &Application) -> bool {
     let Some(asked) = &application.operation else { return true };
     let last = application.status.operation_state.as_ref().filter(|last| last.finished_at.is_none());
     match last {
-        Some(last) if last.operation == *asked => last.message == BEGINS,
+        Some(last) if is_same(&last.operation, asked) => last.message == BEGINS,
         // How it goes on is told from its beginning on.
         Some(last) => id(asked).is_some() && id(&last.operation) == id(asked),
         None => false,
@@ -463,8 +467,9 @@ pub fn tells_of_itself(application: &Application) -> bool {
 /// Says of the operation that is asked for, and was not begun yet, what it waits for.
 pub fn wait(application: &mut Application, message: String, now: Timestamp) {
     let last = application.status.operation_state.as_ref();
-    let same = last
-        .filter(|last| Some(&last.operation) == application.operation.as_ref() && last.finished_at.is_none());
+    let asked = application.operation.as_ref();
+    let is_about = |last: &OperationState| asked.is_some_and(|asked| is_same(&last.operation, asked));
+    let same = last.filter(|last| last.finished_at.is_none() && is_about(last));
     let started_at = same.map_or(now, |last| last.started_at.moment());
     take_in(application, Progress::waiting(message, started_at));
 }
@@ -479,6 +484,8 @@ pub fn take_in(application: &mut Application, progress: Progress) {
     };
     let sync = operation.sync.clone().unwrap_or_default();
     let own = sources(application, &operation).unwrap_or_default().bare();
+    let last = application.status.operation_state.as_ref();
+    before::remember(&mut operation, last, automated(application).is_some());
     let policy = application.spec.sync_policy.as_ref();
     let state = OperationState {
         phase: progress.phase,

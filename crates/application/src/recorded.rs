@@ -13,6 +13,7 @@ use tidegate_model::{
     OperationId, OperationPhase, ResourceSelector, RetryPolicy, SyncRequest, Timestamp, Wisher,
 };
 
+use crate::before;
 use crate::conditions;
 use crate::deletion;
 use crate::operation::{
@@ -117,8 +118,13 @@ pub fn put_back(application: &mut Application, lines: &[Line]) {
 
 /// Whether the status knows this operation, the newest of those that the log has.
 pub fn is_known(application: &Application, newest: OperationId) -> bool {
-    let last = application.status.operation_state.as_ref().map(|state| &state.operation);
-    application.operation.iter().chain(last).any(|known| operation::id(known) == Some(newest))
+    let asked = application.operation.as_ref().and_then(operation::id);
+    asked == Some(newest) || newest_known(application).is_some_and(|known| known >= newest)
+}
+
+/// The newest operation of those that may be in the log of which the status knows: ids sort by time.
+fn newest_known(application: &Application) -> Option<OperationId> {
+    application.status.operation_state.as_ref().and_then(before::newest)
 }
 
 /// Takes in the operations of an application, oldest first, that its status does not know. Returns how many those were.
@@ -139,18 +145,18 @@ pub fn take_in(application: &mut Application, recorded: Vec<Recorded>) -> usize 
         // It was over before the newest one began.
         application.operation = None;
     }
-    let last = application.status.operation_state.as_ref().and_then(|state| operation::id(&state.operation));
-    let known = last.and_then(|last| own.iter().position(|one| one.operation == last));
-    let unknown: Vec<Recorded> =
-        own.into_iter().skip(known.map_or(0, |known| known.saturating_add(1))).collect();
+    let known = newest_known(application);
+    let is_unknown = |one: &Recorded| known.is_none_or(|known| one.operation > known);
+    let unknown: Vec<Recorded> = own.into_iter().filter(is_unknown).collect();
     let count = unknown.len();
     unknown.into_iter().for_each(|one| replay(application, one));
     count
 }
 
-/// Whether the status tells of an operation that ended before the engine heard of it, after the newest one in the log.
+/// Whether the status tells of an operation that ended before the engine heard of it, after the newest one in the log; where it
+/// does not say itself after which that was.
 fn is_newer(application: &Application, newest: &Recorded) -> bool {
-    let last = application.status.operation_state.as_ref();
+    let last = application.status.operation_state.as_ref().filter(|last| before::newest(last).is_none());
     last.is_some_and(|last| last.started_at > newest.progress.started_at.into())
 }
 

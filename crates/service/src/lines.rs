@@ -249,7 +249,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
     let known = application.status.operation_state.as_ref();
     // What it waits for before it begins is known too.
     let waits = |asked: &OperationRequest| {
-        known.is_some_and(|known| known.finished_at.is_none() && known.operation == *asked)
+        known.is_some_and(|known| known.finished_at.is_none() && operation::is_same(&known.operation, asked))
     };
     let is_new = |id: Option<OperationId>| {
         id.is_none() || known.is_none_or(|known| id != operation::id(&known.operation))

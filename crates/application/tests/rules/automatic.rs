@@ -98,6 +98,59 @@ fn nothing_is_tried_twice() {
     );
 }
 
+/// A dry run writes nothing, and what somebody has selected is a part: neither is the attempt that counts, in the place of the one
+/// before it. Argo CD takes both for one, and goes on past hooks that have failed or never ran.
+#[test]
+fn what_writes_nothing_or_a_part_is_no_attempt() {
+    let aside = |app: &mut Application, sync: Value| {
+        let asked = json!({"sync": sync, "initiatedBy": {"username": "ann"}});
+        app.operation = Some(serde_json::from_value(asked).unwrap());
+        wait(app, "for something".to_owned(), at(12));
+        wait(app, "for something else".to_owned(), at(13));
+        let message = "successfully synced".to_owned();
+        let (started_at, finished_at) = (at(14), Some(at(15)));
+        let phase = OperationPhase::Succeeded;
+        take_in(
+            app,
+            Progress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() },
+        );
+        out_of_sync(app, "c1", at(16));
+    };
+    let heals = json!({"automated": {"selfHeal": true}});
+    for sync in [
+        json!({"revision": "c1", "dryRun": true}),
+        json!({"revision": "c1", "resources": [{"kind": "Deployment", "name": "web"}]}),
+    ] {
+        // It has failed before, and does so still, however often somebody looks what it would do.
+        let mut failed = after(heals.clone(), OperationPhase::Failed);
+        for _ in 0..2 {
+            aside(&mut failed, sync.clone());
+            let decision = decide(&failed, at(16));
+            assert_eq!(
+                decision.error.as_deref(),
+                Some("Failed last sync attempt to [c1]: it broke"),
+                "{sync}"
+            );
+            assert_eq!(decision.next, Next::Nothing, "{sync}");
+        }
+        // Another one is a new matter.
+        out_of_sync(&mut failed, "c2", at(17));
+        assert_eq!(begun(&failed, 17).unwrap().sync.unwrap().resources, []);
+        // What was synced as a whole is put right.
+        let mut synced = after(heals.clone(), OperationPhase::Succeeded);
+        aside(&mut synced, sync.clone());
+        assert_eq!(begun(&synced, 16).unwrap().sync.unwrap().resources.len(), 1, "{sync}");
+        // What was never synced is, with all that belongs to it.
+        for policy in [json!({"automated": {}}), heals.clone()] {
+            let mut never = application(policy.clone());
+            out_of_sync(&mut never, "c1", at(11));
+            aside(&mut never, sync.clone());
+            let operation = begun(&never, 16).unwrap();
+            assert_eq!(operation.sync.unwrap().resources, [], "{policy} {sync}");
+        }
+    }
+}
+
 /// The first time at once, then after 2, 6, 18 … seconds, at most 300.
 #[test]
 fn the_cluster_is_put_right() {

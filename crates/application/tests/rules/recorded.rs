@@ -300,3 +300,28 @@ fn a_deletion_that_others_wrote_down_is_none() {
         assert_eq!(matches!(next, deletion::Next::Begin(_)), is_deleting, "{next:?}");
     }
 }
+
+/// What was refused before it began is not in the log, and the status that tells of it knows all that came before: also where both
+/// were in one second, and where it had an id already.
+#[test]
+fn what_is_told_of_a_request_that_was_refused_is_kept() {
+    let mut app = automated();
+    let log = vec![begun(&mut app, 1, COMMIT, 0), begun(&mut app, 2, OTHER, 100)];
+    for (number, id) in [None, Some(3), None].into_iter().enumerate() {
+        let mut asked =
+            serde_json::from_value::<tidegate_model::argo::OperationRequest>(json!({"sync": {}})).unwrap();
+        id.into_iter().for_each(|id| asked.set_remark(ID_REMARK, operation_id(id).to_string()));
+        app.operation = Some(asked);
+        // In the second in which the newest of the log has begun.
+        operation::take_in(&mut app, Progress::refused("there is no such revision".to_owned(), at(100)));
+        let told = app.clone();
+        assert_eq!(take_in(&mut app, log.clone()), 0, "{number}");
+        assert_eq!(app, told, "{number}");
+    }
+    // What the log has begun since is taken in, and nothing else.
+    let mut more = log;
+    more.push(begun(&mut app.clone(), 4, COMMIT, 300));
+    let before = app.status.history.len();
+    assert_eq!(take_in(&mut app, more), 1);
+    assert_eq!(app.status.history.len(), before + 1);
+}

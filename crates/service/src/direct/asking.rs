@@ -157,7 +157,8 @@ pub fn is_taken_up(application: &Application) -> bool {
     let Some(asked) = &application.operation else { return true };
     // That it is to end is written by others, who need not wait for its service.
     let is_told = |state: &OperationState| {
-        state.finished_at.is_none() && state.phase != OperationPhase::Terminating && state.operation == *asked
+        let is_open = state.finished_at.is_none() && state.phase != OperationPhase::Terminating;
+        is_open && operation::is_same(&state.operation, asked)
     };
     operation::id(asked).is_some() || application.status.operation_state.as_ref().is_some_and(is_told)
 }
