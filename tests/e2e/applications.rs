@@ -250,6 +250,7 @@ fn what_a_sync_would_change_is_shown() {
     fleet.bench.run(&["app", "diff", "nobody"]).expect_code(2);
     let wrong = fleet.bench.run(&["app", "diff", "database", "--revision", "none"]).expect_code(2);
     assert!(wrong.err.contains("no branch, tag or commit"), "{}", wrong.err);
+    assert!(wrong.err.contains("and none of its tags matches that as a version constraint"), "{}", wrong.err);
     // What is not there is named, with what is.
     let refused =
         fleet.bench.run(&["app", "sync", "database", "--resource", "apps:StatefulSet:fleet/databse"]);

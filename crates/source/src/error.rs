@@ -65,7 +65,7 @@ pub enum SourceError {
     },
     /// There is no such revision.
     #[error(
-        "the repository {repository} has no branch, tag or commit {revision:?}, and as a version constraint that allows none of its tags"
+        "the repository {repository} has no branch, tag or commit {revision:?}, and none of its tags matches that as a version constraint"
     )]
     NoRevision {
         /// The repository's address, as it is shown to people.

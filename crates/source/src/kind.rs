@@ -1,6 +1,7 @@
 //! What makes the manifests of a source: what it says, or what its folder shows.
 
-use tidegate_model::argo::ApplicationSource;
+use serde_json::Value;
+use tidegate_model::argo::{ApplicationSource, DirectorySource};
 
 use crate::SourceError;
 
@@ -35,13 +36,28 @@ fn unsupported(what: impl Into<String>) -> SourceError {
     SourceError::Unsupported { what: what.into(), why: String::new() }
 }
 
+/// Whether something says anything: what is there and empty, as other programs write it, does not.
+fn is_said<T: Default + PartialEq>(part: Option<&T>) -> bool {
+    part.is_some_and(|part| *part != T::default())
+}
+
+/// The same, of what has no form here.
+fn says(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.values().any(says),
+        Value::Array(all) => !all.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        value => !value.is_null(),
+    }
+}
+
 /// What a source says of itself. Refuses what it asks for and nobody does yet.
 pub(crate) fn said(source: &ApplicationSource) -> Result<Option<Kind>, SourceError> {
     let asked = [
-        (source.plugin.is_some(), "a config management plugin (source.plugin)"),
+        (source.plugin.as_ref().is_some_and(says), "a config management plugin (source.plugin)"),
         (!source.tag_prefix.is_empty(), "a prefix of tags (source.tagPrefix)"),
         (
-            source.directory.as_ref().is_some_and(|one| one.jsonnet.is_some()),
+            source.directory.as_ref().is_some_and(|one| one.jsonnet.as_ref().is_some_and(says)),
             "Jsonnet (source.directory.jsonnet)",
         ),
     ];
@@ -59,10 +75,12 @@ pub(crate) fn said(source: &ApplicationSource) -> Result<Option<Kind>, SourceErr
     if let Some(name) = unknown {
         return Err(unsupported(name));
     }
+    let directory =
+        source.directory.as_ref().map(|one| DirectorySource { jsonnet: None, ..one.as_ref().clone() });
     let said = [
-        (source.directory.is_some(), Kind::Directory),
-        (source.helm.is_some(), Kind::Helm),
-        (source.kustomize.is_some(), Kind::Kustomize),
+        (is_said(directory.as_ref()), Kind::Directory),
+        (is_said(source.helm.as_deref()), Kind::Helm),
+        (is_said(source.kustomize.as_deref()), Kind::Kustomize),
     ];
     let mut said = said.into_iter().filter(|(is_said, _)| *is_said).map(|(_, kind)| kind);
     match (said.next(), said.next()) {

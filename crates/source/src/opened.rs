@@ -14,6 +14,9 @@ const LASTS: Duration = Duration::from_secs(1);
 /// Room for packs that come while it is open; each place costs time when it is closed.
 const PACKS: Slots = Slots::AsNeededByDiskState { multiplier: 1.5, minimum: 6 };
 
+/// What is read of every repository before anything else.
+const READ_FIRST: [&str; 2] = ["HEAD", "config"];
+
 /// Distinguishes what stands at a path at one time from what stands there later.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -72,6 +75,20 @@ fn next() -> u64 {
 
 /// `refs/replace` would put other files under a commit, and its signature would stay good.
 fn open(path: &Path) -> gix::Result<Repository> {
+    for name in READ_FIRST {
+        check_file(&path.join(name))?;
+        check_file(&path.join(".git").join(name))?;
+    }
     let options = gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"]);
     Ok(options.object_store_slots(PACKS).open(path)?.into())
+}
+
+/// What is there and is no file is not opened: a pipe would be waited for without end.
+fn check_file(path: &Path) -> gix::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            Err(gix::Error::from_error(std::io::Error::other(format!("{} is no file", path.display()))))
+        }
+        _ => Ok(()),
+    }
 }

@@ -147,14 +147,14 @@ impl Repositories {
     }
 
     fn opened(&self, address: &Address, url: &str, is_barred: bool) -> Result<Arc<Repository>, SourceError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(repository) = known.get(address) {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(repository) = known().get(address) {
             return Ok(Arc::clone(repository));
         }
-        let repository = Arc::new(Repository::open(address, url, self.network.as_ref())?);
-        repository.bar_loopback(is_barred);
-        known.insert(address.clone(), Arc::clone(&repository));
-        Ok(repository)
+        // Nobody who wants another one waits for this one's disk.
+        let new = Arc::new(Repository::open(address, url, self.network.as_ref())?);
+        new.bar_loopback(is_barred);
+        Ok(Arc::clone(known().entry(address.clone()).or_insert(new)))
     }
 
     /// Where a source is from.

@@ -162,9 +162,11 @@ fn what_cannot_be_changed_so_is_named() {
         let error = bench.error(&overlay(said));
         assert!(error.contains(expected), "{error}");
     }
-    let two = source(json!({"repoURL": "./repo", "path": "overlays/dev", "kustomize": {}, "helm": {}}));
+    let two = source(
+        json!({"repoURL": "./repo", "path": "overlays/dev", "kustomize": {"namePrefix": "a-"}, "helm": {"releaseName": "a"}}),
+    );
     assert!(bench.error(&two).contains("source.helm and source.kustomize"));
-    let none = source(json!({"repoURL": "./repo", "path": "elsewhere", "kustomize": {}}));
+    let none = source(json!({"repoURL": "./repo", "path": "elsewhere", "kustomize": {"namePrefix": "a-"}}));
     assert!(bench.error(&none).contains("elsewhere is said to be for Kustomize"));
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::json;
 use tempfile::TempDir;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
 use tidegate_source::{Limits, Located, Making, Repositories, Repository, SourceError, commit_folder};
@@ -195,7 +196,7 @@ fn links_stay_in_the_repository() {
 fn what_is_not_supported_is_said() {
     let bench = Bench::new();
     for (file, content) in
-        [("sonnet/a.jsonnet", "{}"), ("given/.argocd-source.yaml", "plugin: {}"), ("app/a.yaml", MAP)]
+        [("sonnet/a.jsonnet", "{}"), ("given/.argocd-source.yaml", "plugin: {name: a}"), ("app/a.yaml", MAP)]
     {
         bench.write(file, content);
     }
@@ -216,6 +217,52 @@ fn what_is_not_supported_is_said() {
         assert!(error.contains(expected) && error.contains("not supported yet"), "{error}");
     }
     assert_eq!(bench.files(&directory("sonnet", false, "", "*.jsonnet")).unwrap(), Vec::<String>::new());
+}
+
+/// As Argo CD and other programs write them, and as Argo CD takes them: for nothing.
+#[test]
+fn what_is_there_and_empty_says_nothing() {
+    let bench = Bench::new();
+    bench.write("app/a.yaml", MAP);
+    bench.write("app/deep/b.yaml", MAP);
+    bench.commit();
+    for (said, expected) in [
+        (json!({"jsonnet": {}}), &["app/a.yaml"][..]),
+        (json!({"recurse": true, "jsonnet": {}}), &["app/a.yaml", "app/deep/b.yaml"]),
+        (
+            json!({"recurse": true, "jsonnet": {"extVars": [], "libs": [], "tlas": []}}),
+            &["app/a.yaml", "app/deep/b.yaml"],
+        ),
+        (json!({"recurse": false}), &["app/a.yaml"]),
+        (json!({}), &["app/a.yaml"]),
+    ] {
+        let directory: DirectorySource = serde_json::from_value(said.clone()).unwrap();
+        let mut source = ApplicationSource { directory: Some(Box::new(directory)), ..source("app") };
+        assert_eq!(bench.files(&source).unwrap(), expected, "{said}");
+        (source.helm, source.kustomize, source.plugin) =
+            (Some(Box::default()), Some(Box::default()), Some(json!({})));
+        assert_eq!(bench.files(&source).unwrap(), expected, "{said} beside other empty blocks");
+    }
+}
+
+/// Whoever opens a pipe waits for whoever writes into it, and nobody does.
+#[test]
+fn a_repository_that_is_none_holds_nobody_up() {
+    let bench = Bench::new();
+    bench.write("app/a.yaml", MAP);
+    bench.commit();
+    for name in ["HEAD", "config"] {
+        let odd = bench.folder.path().join(name);
+        fs::create_dir_all(odd.join("app")).unwrap();
+        fs::write(odd.join("app/a.yaml"), MAP).unwrap();
+        commit_folder(&odd, "change", 1).unwrap();
+        let file = odd.join(".git").join(name);
+        fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        let error = bench.repositories.open(&format!("./{name}"), bench.folder.path()).err().unwrap();
+        assert!(error.to_string().contains(&format!("{name} is no file")), "{error}");
+    }
+    assert_eq!(bench.files(&source("app")).unwrap(), ["app/a.yaml"]);
 }
 
 /// What Argo CD's manual calls parameter overrides in Git.
@@ -246,7 +293,7 @@ fn files_of_a_folder_change_what_a_source_says() {
     bench.commit();
     let said = directory("app", false, "c*", "a*");
     assert_eq!(bench.files(&said).unwrap(), ["app/b.yaml"]);
-    for content in ["directory: [a]", "[", "helm: {}\nkustomize: {}"] {
+    for content in ["directory: [a]", "[", "helm: {releaseName: a}\nkustomize: {namePrefix: a}"] {
         bench.write("app/.argocd-source.yaml", content);
         bench.commit();
         assert!(bench.files(&source("app")).is_err(), "{content}");
