@@ -4,7 +4,7 @@ use serde_json::Value;
 use tidegate_application::deletion::is_own_finalizer;
 use tidegate_application::hook_finalizers::{self, is_hook_finalizer};
 use tidegate_application::operation::{self as requests, disown};
-use tidegate_application::refresh::REFRESH_ANNOTATION;
+use tidegate_application::refresh::{REFRESH_ANNOTATION, SKIP_ANNOTATION};
 use tidegate_model::Object;
 use tidegate_model::argo::{self, Application, ObjectMeta, OperationRequest};
 
@@ -42,6 +42,28 @@ impl Served for Applications {
             Asked::Before => stored.application.operation = None,
         }
         Ok(StoreEvent::Applied(Box::new(stored)))
+    }
+
+    /// An operation that has its id, or the deletion that was begun by one.
+    fn is_under_way(object: &Object) -> bool {
+        let request = |path| {
+            let request = object.pointer(path)?.clone();
+            serde_json::from_value::<OperationRequest>(request).ok()
+        };
+        let asked = request("/operation").and_then(|asked| requests::id(&asked));
+        let last = || request("/status/operationState/operation");
+        asked.is_some()
+            || object.is_deleting() && last().is_some_and(|last| requests::cascade(&last).is_some())
+    }
+
+    /// Nothing new is begun of it.
+    fn ending(mut event: StoreEvent) -> StoreEvent {
+        if let StoreEvent::Applied(stored) = &mut event
+            && !stored.application.is_deleting()
+        {
+            stored.application.metadata.annotations.insert(SKIP_ANNOTATION.to_owned(), "true".to_owned());
+        }
+        event
     }
 
     fn overwritten(key: AppKey, what: Overwritten) -> Option<StoreEvent> {

@@ -32,6 +32,14 @@ pub(crate) trait Served: Send + 'static {
     ///
     /// It cannot be read, and could not before: why.
     fn applied(object: &Object, good: Option<&Object>, asked: Asked) -> Result<Self::Event, String>;
+    /// Whether something is under way that was begun while a resource was served.
+    fn is_under_way(_: &Object) -> bool {
+        false
+    }
+    /// The same event, of a resource that is served no longer than that takes.
+    fn ending(event: Self::Event) -> Self::Event {
+        event
+    }
     /// Somebody else has changed what those wrote who serve the kind, if that is told.
     fn overwritten(_: AppKey, _: Overwritten) -> Option<Self::Event> {
         None
@@ -156,9 +164,11 @@ impl<K: Served> All<K> {
 
     pub fn applied(&mut self, mut object: Object) -> Vec<K::Event> {
         let key = AppKey::of_object(&object);
-        if self.reach.only_labelled && object.label(MANAGED_LABEL) != Some("true") {
+        let is_ours = !self.reach.only_labelled || object.label(MANAGED_LABEL) == Some("true");
+        if !is_ours && !K::is_under_way(&object) {
             return self.gone(key);
         }
+        let told = |event| if is_ours { event } else { K::ending(event) };
         let approver = approver(&object);
         object.metadata_mut().remove("managedFields");
         let mut events = Vec::new();
@@ -168,7 +178,7 @@ impl<K: Served> All<K> {
                 seen.look_for_others(&object);
                 let changed = seen.changed::<K>(object);
                 let overwritten = seen.overwritten.take().and_then(|what| K::overwritten(key, what));
-                return overwritten.into_iter().chain(changed).collect();
+                return overwritten.into_iter().chain(changed.map(told)).collect();
             }
             // Another one of its name.
             events = self.gone(key.clone());
@@ -176,7 +186,7 @@ impl<K: Served> All<K> {
         match K::applied(&object, None, Asked::AtFirst) {
             Ok(event) => {
                 events.extend(self.is_read(&key));
-                events.push(event);
+                events.push(told(event));
                 self.seen.insert(key, Seen { approver, ..Seen::new::<K>(object) });
             }
             Err(problem) => {

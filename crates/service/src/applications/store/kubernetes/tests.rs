@@ -99,6 +99,35 @@ async fn side_by_side_with_another_only_labelled_ones_are_served() {
     assert!(events.try_recv().is_err(), "what was not served does not go");
 }
 
+/// Whoever takes the label off hands it back when what is under way has ended, and is told how it ended.
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_is_served_to_its_end_without_the_label() {
+    let cluster = cluster().await;
+    let mut labelled = web("argocd");
+    labelled["metadata"]["labels"] = json!({MANAGED_LABEL: "true"});
+    apply(cluster.as_ref(), labelled).await;
+    let (store, mut events) = open(&cluster, Reach { only_labelled: true, ..Reach::default() }).await;
+    let mut application = applied(&mut events).await.application;
+    assert_eq!(told(&mut events).await, "settled");
+    let id = "00000000-0000-7000-8000-000000000001".parse().unwrap();
+    tidegate_application::running::place(&mut application, id, OperationRequest::default());
+    store.keep(&application).await.unwrap();
+    let mut bare = live(cluster.as_ref()).await;
+    bare.set_label(MANAGED_LABEL, "false");
+    cluster.put(bare, None).await.unwrap();
+    let ending = applied(&mut events).await.application;
+    assert!(tidegate_application::refresh::is_skipped(&ending), "nothing new is begun");
+    application.operation = None;
+    application.status.sync.get_or_insert_default().status = SyncStatusCode::Synced;
+    store.keep(&application).await.unwrap();
+    assert_eq!(told(&mut events).await, "gone web");
+    let end = live(cluster.as_ref()).await;
+    assert_eq!(end.text("/status/sync/status"), "Synced");
+    assert!(
+        end.pointer("/operation").is_none() && end.annotation("argocd.argoproj.io/skip-reconcile").is_none()
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_known_is_written_into_the_status_and_is_no_news() {
     let cluster = cluster().await;
