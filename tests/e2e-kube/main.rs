@@ -39,6 +39,7 @@ mod output;
 mod overwritten;
 mod projects;
 mod real_input;
+mod replaced;
 mod rights;
 mod rivals;
 mod secrets;
@@ -108,6 +109,7 @@ fn tests() -> Vec<suite::Test> {
         overwritten::a_project_goes_when_no_application_names_it,
         impersonation::operations_write_as_the_service_account_of_their_project,
         projects::an_application_keeps_to_its_project,
+        replaced::objects_that_are_replaced_stay_in_sync,
         rights::the_documented_roles_are_enough,
         rights::what_is_forbidden_is_named,
         rights::missing_rights_are_reported_together,

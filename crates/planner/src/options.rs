@@ -152,9 +152,9 @@ pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
 
 /// The manager whose fields become ours before a server-side apply, so that those which are dropped go away, if it wrote
 /// any by updates that do not stay its own ([`HandOver`]): the one the manifest names, else kubectl; else ourselves, who
-/// created or replaced the object.
+/// created or replaced the object. What is replaced again is nothing to take over: it loses all that is not given.
 pub(crate) fn take_over(target: &Object, live: &Object, options: &SyncOptions) -> Option<String> {
-    if !server_side(target, options) {
+    if !server_side(target, options) || replace(target, Some(live), options) {
         return None;
     }
     let named = target.annotation(annotations::MIGRATION_MANAGER).filter(|name| !name.is_empty());

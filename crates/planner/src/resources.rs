@@ -63,8 +63,10 @@ impl Drafter<'_> {
         // Comparing is not free, so it is done only where somebody asks.
         let compares = only_out_of_sync || is_crd(manifest.group(), manifest.kind());
         let taken = draft.task.options.take_over.as_deref();
-        let difference =
-            live.filter(|_| compares).and_then(|live| self.comparer.first_difference(&manifest, live, taken));
+        let difference = live.filter(|_| compares).and_then(|live| match draft.task.options.replace {
+            true => self.comparer.first_given(&manifest, live),
+            false => self.comparer.first_difference(&manifest, live, taken),
+        });
         draft.changes_live = difference.is_some();
         let (action, reason) = match (live, difference) {
             (None, _) => (Action::Create, "not in the cluster yet".to_owned()),

@@ -12,6 +12,7 @@ use tidegate_model::{
 };
 use tidegate_planner::{Comparer, Difference, Planned, Taken, server_side_diff};
 
+use super::diff::Question;
 use super::resources;
 use super::subject::Subject;
 
@@ -42,8 +43,7 @@ pub(super) fn is_in_doubt(task: &Task, option: Option<bool>) -> bool {
         return false;
     }
     match task.action {
-        // Deleting and creating again cannot be tried.
-        Action::Replace => option != Some(false) && !task.options.force,
+        Action::Replace => option != Some(false),
         // A dry run leaves fields alone that would go once they are taken over.
         Action::Apply => option != Some(false) && task.options.take_over.is_none(),
         Action::Unchanged => option == Some(true),
@@ -58,21 +58,25 @@ pub(super) async fn compare(
     (operation, request): (OperationId, &SyncRequest),
     planned: &Planned,
     live: &[LiveObject],
-    ask: impl Fn(&Task, Option<bool>) -> bool,
+    (question, ask): (Question, impl Fn(&Task, Option<bool>) -> bool),
 ) -> Vec<Compared> {
     let by_key = by_key(live);
+    let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
+    let comparer = &comparer;
     let mut waiting = planned.plan.enumerate().filter_map(|(id, task)| {
         let manifest = planned.manifests.get(task.manifest?.index())?;
         let live = by_key.get(&task.key())?;
         let judged_now = task.live.is_some() && !task.is_hook() && !task.options.dry_run_at_wave;
         let live = judged_now.then(|| live.unpack())?;
-        let asked = ask(task, server_side_diff(manifest, &live));
+        let option = server_side_diff(manifest, &live);
+        // It has all that its manifest gives, and perhaps something that an earlier one gave.
+        let may_lose = || is_replaced(task) && option != Some(false) && comparer.may_lose(manifest, &live);
+        let asked = ask(task, option) || (task.action == Action::Unchanged && may_lose());
         asked.then_some(Candidate { id, task, manifest, live })
     });
     // A dry run observes nothing, so any rules will do.
     let health = HealthRules::built_in();
-    let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
-    let (comparer, health) = (&comparer, &health);
+    let health = &health;
     let mut under_way = FuturesOrdered::new();
     let mut answers = Vec::new();
     loop {
@@ -80,7 +84,7 @@ pub(super) async fn compare(
         under_way.extend(waiting.by_ref().take(AT_ONCE.saturating_sub(under_way.len())).map(|candidate| {
             let asking = async move {
                 let subject = candidate.subject(operation, request, health);
-                let outcome = candidate.ask(cluster, comparer, &subject).await;
+                let outcome = candidate.ask(cluster, comparer, (question, &subject)).await;
                 Compared { task: candidate.id, outcome }
             };
             asking.boxed()
@@ -128,8 +132,11 @@ impl<'q> Candidate<'q> {
         &self,
         cluster: &dyn Cluster,
         comparer: &Comparer,
-        subject: &Subject<'_>,
+        (question, subject): (Question, &Subject<'_>),
     ) -> Result<Judged, ClusterError> {
+        if question == Question::Manifests && is_replaced(self.task) {
+            return self.ask_of_replacement(cluster, comparer, subject).await;
+        }
         let predicted = resources::predict(cluster, subject, self.manifest).await?;
         let Some(predicted) = predicted else { return Ok(Judged::Unknown) };
         // Only a server-side apply tells whose a field is.
@@ -142,15 +149,45 @@ impl<'q> Candidate<'q> {
         let difference = judge(Some(Taken { manager, anew: anew.as_ref() }));
         Ok(if anew.is_some() { Judged::Known(difference) } else { Judged::Estimated(difference) })
     }
+
+    /// Of an object that is to be deleted and made anew the server is asked as of a new one. Whether that could take its
+    /// place is for the dry run to say.
+    async fn ask_of_replacement(
+        &self,
+        cluster: &dyn Cluster,
+        comparer: &Comparer,
+        subject: &Subject<'_>,
+    ) -> Result<Judged, ClusterError> {
+        let judge = |predicted: &Object| comparer.replaced(self.manifest, &self.live, predicted);
+        if self.task.options.force {
+            let anew = resources::imagine(cluster, subject, self.manifest).await;
+            return Ok(anew.map_or(Judged::Unknown, |anew| Judged::Estimated(judge(&anew))));
+        }
+        let predicted = resources::predict(cluster, subject, self.manifest).await?;
+        Ok(predicted.map_or(Judged::Unknown, |predicted| Judged::Known(judge(&predicted))))
+    }
+}
+
+/// Whether an object is replaced as a whole where it is out of sync.
+pub(super) fn is_replaced(task: &Task) -> bool {
+    task.action == Action::Replace || (task.action == Action::Unchanged && task.options.replace)
+}
+
+/// What is said of an object that has all that its manifest gives, and is to lose what an earlier one gave.
+pub(super) fn replace_again(task: &mut Task) {
+    task.action = Action::Replace;
+    "in the cluster; replaced as a whole".clone_into(&mut task.reason);
 }
 
 /// Takes the answers into the plan of an operation that applies only what is out of sync. What the server refuses is
 /// left to the dry run of the operation, which says so.
 pub(super) fn take_in(planned: &mut Planned, compared: Vec<Compared>, checked: bool) {
     for Compared { task, outcome } in compared {
-        let (Some(task), Ok(Judged::Known(difference))) = (planned.plan.tasks.get_mut(task.index()), outcome)
-        else {
-            continue;
+        let Some(task) = planned.plan.tasks.get_mut(task.index()) else { continue };
+        let (difference, is_tried) = match outcome {
+            Ok(Judged::Known(difference)) => (difference, true),
+            Ok(Judged::Estimated(difference)) if is_replaced(task) => (difference, false),
+            _ => continue,
         };
         match difference.changes.first() {
             None => {
@@ -158,14 +195,16 @@ pub(super) fn take_in(planned: &mut Planned, compared: Vec<Compared>, checked: b
                 "in sync".clone_into(&mut task.reason);
             }
             Some(first) => {
-                if task.action == Action::Unchanged {
-                    task.action = Action::Apply;
+                match task.action {
+                    Action::Unchanged if task.options.replace => replace_again(task),
+                    Action::Unchanged => task.action = Action::Apply,
+                    _ => {}
                 }
                 if task.action == Action::Apply {
                     task.reason =
                         format!("out of sync at {}; manifest is applied", first.path.escape_debug());
                 }
-                task.options.checked = checked;
+                task.options.checked = checked && is_tried;
             }
         }
     }

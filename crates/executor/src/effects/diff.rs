@@ -10,7 +10,7 @@ use tidegate_model::{Action, Object, OperationId, Plan, SyncRequest, Task, TaskI
 use tidegate_oplog::Known;
 use tidegate_planner::{Comparer, Difference, is_ignored_when_extraneous};
 
-use super::comparing::{Judged, by_key, compare, is_in_doubt};
+use super::comparing::{Judged, by_key, compare, is_in_doubt, replace_again};
 use super::planning::{Drawn, Targets, draw};
 
 /// A comparison belongs to no operation.
@@ -123,7 +123,8 @@ async fn differences(
             || (is_taken_over && option != Some(false))
             || is_in_doubt(task, option)
     };
-    let compared = compare(cluster, asked, &planned, &live, ask).await;
+    let question = if shows_replacements { Question::Sync } else { Question::Manifests };
+    let compared = compare(cluster, asked, &planned, &live, (question, ask)).await;
     let mut outcomes: BTreeMap<TaskId, Result<Judged, ClusterError>> =
         compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
     let by_key = by_key(&live);
@@ -142,10 +143,7 @@ async fn differences(
 /// That an object has all that its manifest gives says nothing about what else a replacement would take from it.
 fn replace_what_is_in_sync(plan: &mut Plan) {
     let is_replaced = |task: &&mut Task| task.action == Action::Unchanged && task.options.replace;
-    for task in plan.tasks.iter_mut().filter(is_replaced) {
-        task.action = Action::Replace;
-        "in the cluster; replaced as a whole".clone_into(&mut task.reason);
-    }
+    plan.tasks.iter_mut().filter(is_replaced).for_each(replace_again);
 }
 
 fn judge(
@@ -175,5 +173,14 @@ fn judge(
         (manifest, None, _) => (ObjectStatus::Added, Difference::of_one(None, manifest)),
         (_, Some(_), _) => (ObjectStatus::Same, Difference::default()),
     };
-    ObjectDifference { task: task.clone(), status, ignored, live: None, difference, refused, estimate }
+    let mut task = task.clone();
+    let mut estimate = estimate;
+    if status == ObjectStatus::Modified && task.action == Action::Unchanged && task.options.replace {
+        estimate = task.options.force;
+        replace_again(&mut task);
+    }
+    ObjectDifference { task, status, ignored, live: None, difference, refused, estimate }
 }
+
+#[cfg(test)]
+mod tests;

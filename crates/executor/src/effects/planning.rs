@@ -11,6 +11,7 @@ use tidegate_planner::{LastRun, PlanInput, Planned, Target, named_objects};
 
 use crate::gates::GateDefinitions;
 
+use super::diff::Question;
 use super::extensions::review_health;
 use super::failures::call_error;
 use super::inventory::{self, Places};
@@ -151,7 +152,8 @@ pub(super) async fn prepare_with(
         draw(cluster, asked, targets, started_at, known).await?;
     let gone = inventory::gone(cluster, &query, &live).await;
     if request.options.has("ApplyOutOfSyncOnly=true") {
-        let compared = comparing::compare(cluster, asked, &planned, &live, comparing::is_in_doubt).await;
+        let doubts = (Question::Manifests, comparing::is_in_doubt);
+        let compared = comparing::compare(cluster, asked, &planned, &live, doubts).await;
         comparing::take_in(&mut planned, compared, !request.options.dry_run);
     }
     if let Some(pinned) = pinned {

@@ -16,7 +16,7 @@ use super::{definitions, trial};
 
 fn mode(subject: &Subject<'_>) -> WriteMode {
     let Task { action, options, .. } = subject.task;
-    if *action == Action::Replace {
+    if super::comparing::is_replaced(subject.task) {
         return WriteMode::Replace { recreate: options.force };
     }
     if *action == Action::Create && options.replace {

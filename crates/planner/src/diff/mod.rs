@@ -16,6 +16,7 @@ mod normalise;
 mod owned;
 mod path;
 mod quantity;
+mod replaced;
 mod respect;
 mod walk;
 
@@ -106,13 +107,21 @@ impl Comparer {
         live: &Object,
         taken: Option<&str>,
     ) -> Option<String> {
+        self.first_given(target, live).or_else(|| {
+            let dropped = self.dropped(&normalise::target(target), live, taken);
+            dropped.first().map(Path::to_string)
+        })
+    }
+
+    /// The path of the first field that the target gives and the live object does not have as given, whatever that has besides.
+    pub(crate) fn first_given(&self, target: &Object, live: &Object) -> Option<String> {
         if target.text("/apiVersion") != live.text("/apiVersion") {
             return Some("/apiVersion".to_owned());
         }
         let wanted = normalise::target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);
-        let first = self.local(target, &given, &present, live).first().map(|found| found.path.to_string());
-        first.or_else(|| self.dropped(&wanted, live, taken).first().map(Path::to_string))
+        let found = self.local(target, &given, &present, live);
+        found.first().map(|first| first.path.to_string())
     }
 
     /// What the server would change: `predicted` is its answer to a dry run of the target. `filtered`: changes to fields

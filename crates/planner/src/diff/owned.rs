@@ -89,6 +89,35 @@ pub(super) fn dropped(target: &Value, live: &Object, taken: Option<&str>) -> Vec
     walk.found
 }
 
+/// The places in a value of the live object of all that Tidegate wrote, by applies or by updates, where manifests write. After
+/// an update the server's defaults are among them: it notes them as ours.
+pub(super) fn written(live: &Object, value: &Value) -> Vec<Path> {
+    let updated = divided(live, annotations::FIELD_MANAGER).into_iter();
+    let mut places = Vec::new();
+    for tree in our_trees(live).chain(updated.map(|parts| Cow::Owned(parts.taken))) {
+        leaves(&tree, value, &mut Path::default(), &mut places);
+    }
+    places.retain(is_of_manifests);
+    places
+}
+
+/// Of the metadata people write labels and annotations; finalizers and owners come from controllers as well.
+fn is_of_manifests(path: &Path) -> bool {
+    let name = |step: &Step| match step {
+        Step::Field(name) => name.clone(),
+        Step::Item(_) => String::new(),
+    };
+    let names: Vec<String> = path.0.iter().map(name).collect();
+    let mut start = names.iter().map(String::as_str);
+    match (start.next(), start.next()) {
+        (Some("status"), _) => false,
+        (Some("metadata"), below) => {
+            matches!(below, Some("labels" | "annotations")) && !names.iter().any(|name| is_ours(name))
+        }
+        _ => true,
+    }
+}
+
 struct Dropped {
     path: Path,
     found: Vec<Path>,
