@@ -268,7 +268,9 @@ impl AppState {
             AppMessage::Delete { cascade, by, reason, reply } => {
                 drop(reply.send(self.remove(cascade, &by, &reason).await));
             }
-            AppMessage::Terminate { by, reply } => drop(reply.send(self.terminate(&by).await)),
+            AppMessage::Terminate { operation, by, reply } => {
+                drop(reply.send(self.terminate_named(operation, &by).await));
+            }
             AppMessage::Run { operation, asked, tell } => self.run(operation, asked, tell).await,
             AppMessage::TakeBack { operation } => self.take_back_run(operation, self.now()).await,
             AppMessage::StopRun { operation, by, reply } => {
@@ -424,6 +426,10 @@ impl AppState {
     fn describe(&mut self, now: Timestamp) {
         if let Some(problem) = self.problem.clone() {
             comparison::refuse(&mut self.application, problem, now);
+        } else if self.application.is_deleting() && !self.waits_to_go {
+            // No comparison follows that would say so.
+            let kind = ConditionType::InvalidSpecError;
+            conditions::set(&mut self.application.status.conditions, &[kind], None, now);
         }
         let mut unknown = Vec::new();
         let own = self.application.unknown_fields();

@@ -12,14 +12,13 @@ use tidegate_lifecycle::operation::CallError;
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Digest, IfTaken, OperationId, Severity, SyncRequest, Warning};
 use tidegate_oplog::LogError;
-use tidegate_source::Address;
 
 use super::admission::{admit, signed};
 use super::carrying::{Not, check_options, check_selection, held_back, held_by, with_fetched};
 use super::made::Unmade;
 use super::places::{NoPlace, Place};
 use super::recorded;
-use super::shared::Shared;
+use super::shared::{Look, Shared};
 use crate::error::ServiceError;
 use crate::plans::{KeptLine, Plans};
 
@@ -109,14 +108,13 @@ struct Asked {
 }
 
 /// Makes the plan of the operation of an application and keeps it, unless the one that is kept is the same. Writes nothing to
-/// the cluster. `moved` as in [`carrying::prepare`](super::carrying::prepare).
+/// the cluster.
 pub(crate) async fn look(
     shared: &Arc<Shared>,
     application: &Application,
     before: Option<&KeptLine>,
-    moved: impl FnOnce(Vec<Address>),
 ) -> Looked {
-    let asked = match ask(shared, application, before.is_none(), moved).await {
+    let asked = match ask(shared, application, if before.is_none() { Look::New } else { Look::Last }).await {
         Ok(asked) => asked,
         // It waits all the same: what is wrong now may be mended.
         Err(Unplanned::Wrong(why)) if before.is_some() => return Looked::Not(Unplanned::Later(why)),
@@ -164,12 +162,7 @@ fn of_call(error: CallError) -> Unplanned {
     if error.transient { Unplanned::Later(words) } else { Unplanned::Wrong(words) }
 }
 
-async fn ask(
-    shared: &Arc<Shared>,
-    application: &Application,
-    look: bool,
-    moved: impl FnOnce(Vec<Address>),
-) -> Result<Asked, Unplanned> {
+async fn ask(shared: &Arc<Shared>, application: &Application, look: Look) -> Result<Asked, Unplanned> {
     let wrong = Unplanned::Wrong;
     let refused = |error: operation::Refused| Unplanned::Wrong(error.to_string());
     let asked = application.operation.clone().unwrap_or_default();
@@ -177,10 +170,7 @@ async fn ask(
     check_options(&asked).map_err(wrong)?;
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let names = operation::revisions(&asked, &sources).map_err(refused)?;
-    let resolved =
-        shared.manifests.resolve(application, (&sources, names.clone()), look).await.map_err(wrong)?;
-    moved(resolved.moved);
-    let revisions = resolved.revisions;
+    let revisions = shared.resolve(application, (&sources, names.clone()), look).await.map_err(wrong)?;
     signed(shared, application, (&sources, &revisions), names).await.map_err(wrong)?;
     let made = shared.manifests_of((application, &place), &sources, &revisions).await?;
     check_selection(application, &asked, &made.targets, &place.namespace).map_err(wrong)?;
@@ -227,10 +217,9 @@ pub(crate) async fn make(
     shared: &Arc<Shared>,
     application: &Application,
     asked: OperationRequest,
-    moved: impl FnOnce(Vec<Address>),
 ) -> Result<KeptLine, ServiceError> {
     let application = Application { operation: Some(asked), ..application.clone() };
-    let asked = ask(shared, &application, true, moved).await?;
+    let asked = ask(shared, &application, Look::New).await?;
     Ok(keep(shared, asked, false).await?.line)
 }
 

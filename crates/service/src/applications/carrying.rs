@@ -17,7 +17,6 @@ use tidegate_model::{
     ClaimHolder, Destination, IfTaken, Mandate, ObjectKey, OperationId, ResourceSelector, SafePoint, Window,
 };
 use tidegate_planner::Target;
-use tidegate_source::Address;
 
 use super::admission::{admit, signed};
 use super::announcing::announce_refusal;
@@ -27,7 +26,7 @@ use super::manifests::Made;
 use super::messages::AppMessage;
 use super::places::NoPlace;
 use super::recorded::{loaded, of_summary, progress};
-use super::shared::Shared;
+use super::shared::{Look, Shared};
 use super::store::AppKey;
 use super::{approving, deleting};
 
@@ -77,12 +76,10 @@ impl From<EngineError> for Not {
     }
 }
 
-/// The revisions an operation deploys, and the id it will have. Nothing is begun. `moved`: is told of repositories whose names
-/// this look found to have moved, which no later look finds again.
+/// The revisions an operation deploys, and the id it will have. Nothing is begun.
 pub(crate) async fn prepare(
     shared: &Arc<Shared>,
     application: &Application,
-    moved: impl FnOnce(Vec<Address>),
 ) -> Result<(Vec<String>, OperationId), String> {
     let asked = application.operation.clone().unwrap_or_default();
     if let Some(why) = is_unfounded(application) {
@@ -105,11 +102,10 @@ pub(crate) async fn prepare(
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
     let names = revisions.clone();
-    let resolved = shared.manifests.resolve(application, (&sources, revisions), true).await?;
-    moved(resolved.moved);
-    signed(shared, application, (&sources, &resolved.revisions), names).await?;
+    let revisions = shared.resolve(application, (&sources, revisions), Look::New).await?;
+    signed(shared, application, (&sources, &revisions), names).await?;
     if asked.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
-        match shared.manifests_of((application, &place), &sources, &resolved.revisions).await {
+        match shared.manifests_of((application, &place), &sources, &revisions).await {
             Ok(made) => check_selection(application, &asked, &made.targets, &place.namespace)?,
             // It waits for that, as any other.
             Err(unmade) if unmade.is_away => {}
@@ -117,10 +113,10 @@ pub(crate) async fn prepare(
         }
     }
     // What cannot be asked of the engine is better told now.
-    operation::request(application, &asked, (place.destination, place.namespace), &resolved.revisions)
+    operation::request(application, &asked, (place.destination, place.namespace), &revisions)
         .map_err(refused)?;
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
-    Ok((resolved.revisions, id))
+    Ok((revisions, id))
 }
 
 /// Refuses options that nobody knows: what was meant by them would not be done.

@@ -10,7 +10,7 @@ use tidegate_planner::{Comparer, unknown_options};
 /// Why an application cannot be served, whatever its manifests are.
 pub(crate) fn check(application: &Application) -> Result<(), String> {
     let spec = &application.spec;
-    if spec.rest.contains_key("sourceHydrator") {
+    if spec.rest.get("sourceHydrator").is_some_and(|said| !said.is_null()) {
         return Err("spec.sourceHydrator is not supported yet".to_owned());
     }
     let wrong = wrong_settings(application);

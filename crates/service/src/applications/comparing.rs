@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use tidegate_application::comparison::{self, Outcome, Resource, Version};
+use tidegate_application::comparison::{self, Confirmations, Outcome, Resource, Version};
 use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
 use tidegate_application::{automated, external, operation, superseding};
@@ -20,7 +20,6 @@ use tidegate_model::{
 };
 use tidegate_oplog::Known;
 use tidegate_planner::{all_images, own_wave};
-use tidegate_source::Address;
 
 use super::admission::{admit, refuse_hooks, refuse_resources, signed};
 use super::fetched::For;
@@ -29,7 +28,7 @@ use super::places::{NoPlace, Place};
 use super::projects;
 use super::recorded;
 use super::remembered::{Asked, Extent, Found, Memory};
-use super::shared::Shared;
+use super::shared::{Look, Shared};
 use super::store::AppKey;
 use super::surprises::{surprises, warning};
 use super::view::Viewed;
@@ -49,8 +48,6 @@ pub(crate) struct Compared {
     pub objects: Option<BTreeMap<ObjectKey, Cared>>,
     /// They were read after this moment; nothing where none was read.
     pub since: Option<Mark>,
-    /// Repositories whose names have moved.
-    pub moved: Vec<Address>,
     /// What the next one may go by.
     pub memory: Memory,
     /// The operation under way, where the revisions that were compared have the very manifests that it deploys.
@@ -80,21 +77,13 @@ pub(crate) async fn compare(
     application: &Application,
     (level, memory): (Level, Memory),
 ) -> Compared {
-    let mut comparison = Comparison {
-        shared,
-        application,
-        level,
-        memory,
-        moved: Vec::new(),
-        same: None,
-        since: None,
-        is_refused: false,
-    };
+    let mut comparison =
+        Comparison { shared, application, level, memory, same: None, since: None, is_refused: false };
     let compared = comparison.make().await;
-    let Comparison { memory, moved, same, since, is_refused, .. } = comparison;
+    let Comparison { memory, same, since, is_refused, .. } = comparison;
     match compared {
         Ok((outcome, objects)) => {
-            Compared { outcome, objects: Some(objects), since, moved, memory, same, is_refused }
+            Compared { outcome, objects: Some(objects), since, memory, same, is_refused }
         }
         Err(Failed { kind, revisions, message }) => {
             let seen = match kind {
@@ -103,15 +92,7 @@ pub(crate) async fn compare(
             };
             let objects = (!seen.is_empty()).then(|| seen.iter().map(cared).collect());
             let outcome = Outcome::Failed { revisions, kind, message, seen };
-            Compared {
-                outcome,
-                objects,
-                since: None,
-                moved,
-                memory: Memory::default(),
-                same: None,
-                is_refused,
-            }
+            Compared { outcome, objects, since: None, memory: Memory::default(), same: None, is_refused }
         }
     }
 }
@@ -176,7 +157,6 @@ struct Comparison<'a> {
     application: &'a Application,
     level: Level,
     memory: Memory,
-    moved: Vec<Address>,
     same: Option<OperationId>,
     /// The moment before it looked at the cluster.
     since: Option<Mark>,
@@ -216,17 +196,14 @@ impl Comparison<'_> {
     }
 
     /// The revisions to compare with.
-    async fn revisions(&mut self, sources: &Sources) -> Result<Vec<String>, String> {
+    async fn revisions(&self, sources: &Sources) -> Result<Vec<String>, String> {
         let sync = self.application.status.sync.as_ref();
         let before = sync.map(|sync| revisions(&sync.revision, &sync.revisions)).unwrap_or_default();
         if self.level == Level::Recent && before.len() == sources.all().len() {
             return Ok(before);
         }
-        let look = self.level >= Level::Forced;
-        let wanted = (sources, sources.wanted());
-        let resolved = self.shared.manifests.resolve(self.application, wanted, look).await?;
-        self.moved = resolved.moved;
-        Ok(resolved.revisions)
+        let look = if self.level >= Level::Forced { Look::ToCompare } else { Look::Last };
+        self.shared.resolve(self.application, (sources, sources.wanted()), look).await
     }
 
     /// What differs; what is remembered where nothing has changed.
@@ -278,8 +255,7 @@ impl Comparison<'_> {
         let is_guessed = |one: &ObjectDifference| one.estimate && one.task.options.take_over.is_some();
         let is_sure = !differences.iter().any(is_guessed);
         let refused = differences.iter().filter_map(refusal).collect();
-        let now = SystemClock.now();
-        let resources = differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
+        let resources = resources(differences, (&request, &made), &shared.rules);
         let found = Found { findings, refused, ..Found::of(&made.targets, made.types, resources) };
         let found = Arc::new(found);
         match is_sure {
@@ -334,9 +310,8 @@ pub(crate) async fn differences(
     shared: &Arc<Shared>,
     application: &Application,
     revision: Option<String>,
-    moved: impl FnOnce(Vec<Address>),
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
-    let OfSync { cluster, request, known, made } = of_sync(shared, application, revision, moved).await?;
+    let OfSync { cluster, request, known, made } = of_sync(shared, application, revision).await?;
     let found = differ(cluster.as_ref(), &request, known.as_ref(), &made).await.map_err(uncompared)?;
     Ok((found.objects, found.findings))
 }
@@ -346,9 +321,8 @@ pub(crate) async fn plan(
     shared: &Arc<Shared>,
     application: &Application,
     revision: Option<String>,
-    moved: impl FnOnce(Vec<Address>),
 ) -> Result<Plan, String> {
-    let OfSync { cluster, mut request, known, made } = of_sync(shared, application, revision, moved).await?;
+    let OfSync { cluster, mut request, known, made } = of_sync(shared, application, revision).await?;
     request.options.prune = automated(application).is_some_and(|policy| policy.prune == Some(true));
     let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
     let now = SystemClock.now();
@@ -369,7 +343,6 @@ async fn of_sync(
     shared: &Arc<Shared>,
     application: &Application,
     revision: Option<String>,
-    moved: impl FnOnce(Vec<Address>),
 ) -> Result<OfSync, String> {
     let (place, _) = admit(shared, application).map_err(|none| none.to_string())?;
     let sources = Sources::of(application);
@@ -384,9 +357,7 @@ async fn of_sync(
         None => sources.wanted(),
     };
     let names = revisions.clone();
-    let resolved = shared.manifests.resolve(application, (&sources, revisions), true).await?;
-    moved(resolved.moved);
-    let revisions = resolved.revisions;
+    let revisions = shared.resolve(application, (&sources, revisions), Look::New).await?;
     signed(shared, application, (&sources, &revisions), names).await?;
     let made = shared.manifests_of((application, &place), &sources, &revisions).await?;
     let Place { destination, cluster, namespace, .. } = place;
@@ -421,7 +392,22 @@ fn refusal(difference: &ObjectDifference) -> Option<(ConditionType, String)> {
     Some((ConditionType::ComparisonError, message))
 }
 
-fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -> Resource {
+/// How the objects stand that were compared.
+fn resources(
+    differences: Vec<ObjectDifference>,
+    (request, made): (&SyncRequest, &Made),
+    rules: &HealthRules,
+) -> Vec<Resource> {
+    let objects = made.targets.iter().map(|target| &target.object);
+    let (confirmations, now) = (Confirmations::of(&request.options, objects), SystemClock.now());
+    differences.into_iter().map(|one| resource(one, &confirmations, (rules, now))).collect()
+}
+
+fn resource(
+    difference: ObjectDifference,
+    confirmations: &Confirmations<'_>,
+    (rules, now): (&HealthRules, Timestamp),
+) -> Resource {
     let ObjectDifference { task, status, ignored, live, .. } = difference;
     let live = live.as_deref();
     let code = if status == ObjectStatus::Same { SyncStatusCode::Synced } else { SyncStatusCode::OutOfSync };
@@ -442,6 +428,7 @@ fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -
             status: Some(code),
             health: live.map_or_else(|| Some(missing()), |live| health(live, rules, now)),
             requires_pruning: status == ObjectStatus::Extra,
+            requires_deletion_confirmation: confirmations.are_asked_for(&task.key(), live),
             sync_wave: own.unwrap_or(task.wave),
             ..ResourceStatus::default()
         },

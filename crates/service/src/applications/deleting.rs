@@ -14,7 +14,7 @@ use tidegate_planner::hooks_among;
 use super::admission::signed;
 use super::places::Place;
 use super::recorded;
-use super::shared::Shared;
+use super::shared::{Look, Shared};
 use crate::last::{self, LastSync};
 
 /// The commits whose hooks run, none where there are none, and the id of the operation. Nothing is begun.
@@ -127,7 +127,7 @@ async fn read(
     }
     let revisions = match known.len() == sources.all().len() {
         true => known,
-        false => shared.manifests.resolve(application, (&sources, sources.wanted()), true).await?.revisions,
+        false => shared.resolve(application, (&sources, sources.wanted()), Look::New).await?,
     };
     // Hooks of what is not signed do not run.
     signed(shared, application, (&sources, &revisions), Vec::new()).await?;

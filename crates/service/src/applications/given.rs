@@ -13,9 +13,9 @@ use tidegate_cluster::{Cluster, ClusterError, Detail, ErrorKind, Followed, Pause
 use tidegate_model::{Gvk, Object, ObjectKey};
 use tidegate_source::Credentials;
 
-use super::manifests::Manifests;
 use super::messages::SupervisorMessage;
 use super::projects::globals::{Globals, GlobalsTold};
+use super::shared::Shared;
 
 /// How long to wait before they are listed anew.
 const PAUSES: Pauses = Pauses { min: Duration::from_millis(500), max: Duration::from_secs(60) };
@@ -159,7 +159,7 @@ pub(crate) async fn hear(
     cluster: Arc<dyn Cluster>,
     namespace: String,
     given: Given,
-    manifests: Arc<Manifests>,
+    shared: Arc<Shared>,
     to: ActorRef<SupervisorMessage>,
 ) {
     let mut before = said_by(&given).by_project();
@@ -169,15 +169,12 @@ pub(crate) async fn hear(
         let own = credentials.by_project();
         let is_other = |name: &&String| before.get(*name) != own.get(*name);
         let others: BTreeSet<_> = before.keys().chain(own.keys()).filter(is_other).cloned().collect();
-        manifests.give(credentials);
+        shared.manifests.give(credentials);
         if !others.is_empty() {
             drop(to.send_message(SupervisorMessage::OwnRepositories(others)));
         }
         before = own;
-        let addresses = manifests.look(None).await;
-        if !addresses.is_empty() {
-            drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));
-        }
+        shared.tell_moved(shared.manifests.look(None).await, None);
     }
 }
 

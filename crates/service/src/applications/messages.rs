@@ -9,13 +9,13 @@ use tidegate_application::refresh::Level;
 use tidegate_lifecycle::rollout::ChildNews;
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{Cascade, Digest, OperationId, PlanApproval, Timestamp};
-use tidegate_source::Address;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::actor::With;
 use super::approving::Looked;
 use super::comparing::Compared;
 use super::projects::globals::GlobalsTold;
+use super::shared::Moved;
 use super::store::{AppKey, Ended, StoreEvent, Stored};
 
 /// Where an answer goes: done, or why not.
@@ -46,7 +46,7 @@ pub(crate) enum SupervisorMessage {
     /// An application that these depend on, or that depends on them, stands in another way, or has begun or ceased to.
     Related(BTreeSet<AppKey>),
     /// The names of these repositories have moved; one application knows.
-    Moved { addresses: Vec<Address>, but: Option<AppKey> },
+    Moved(Moved),
     /// Other clusters can be used now, or cannot any more.
     Places,
     /// The Application of a project has gone over to another one, or it is time to try again what becomes of projects.
@@ -67,8 +67,8 @@ pub(crate) enum SupervisorMessage {
     Approve { key: AppKey, hash: Digest, given: PlanApproval, reply: Answer },
     /// A kept plan was seen not to fit any more: [`AppMessage::Doubt`].
     Doubt { key: AppKey },
-    /// Somebody ends an operation.
-    Terminate { key: AppKey, by: String, reply: Answer },
+    /// Somebody ends an operation: [`AppMessage::Terminate`].
+    Terminate { key: AppKey, operation: Option<OperationId>, by: String, reply: Answer },
     /// Somebody deletes an application.
     Delete { key: AppKey, cascade: Cascade, by: String, reason: String, reply: Answer },
     /// Somebody goes back to a sync of the history.
@@ -120,8 +120,8 @@ pub(crate) enum AppMessage {
     Doubt,
     /// The plan of its operation, which was this one, was made or looked at.
     Looked { about: Box<OperationRequest>, looked: Looked },
-    /// Somebody ends its operation.
-    Terminate { by: String, reply: Answer },
+    /// Somebody ends its operation; where they name one, that one and no other.
+    Terminate { operation: Option<OperationId>, by: String, reply: Answer },
     /// Somebody deletes it.
     Delete { cascade: Cascade, by: String, reason: String, reply: Answer },
     /// Somebody goes back to a sync of its history.

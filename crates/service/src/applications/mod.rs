@@ -62,7 +62,6 @@ pub use places::Places;
 pub use places::standing::ClusterStanding;
 pub(crate) use projects::Missing;
 pub use projects::ProjectSet;
-pub(crate) use pushed::tell_moved;
 pub(crate) use recorded::is_known;
 pub use repositories::RepositoryFiles;
 pub use served::Applications;

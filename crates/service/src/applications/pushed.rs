@@ -87,13 +87,6 @@ fn in_turn(meant: Meant) -> impl Iterator<Item = AppKey> {
     all.into_iter().map(|(key, _)| key)
 }
 
-/// Has all applications compared whose repositories have moved, as a look at them has found: no later look finds that again.
-pub(crate) fn tell_moved(to: &ActorRef<SupervisorMessage>, addresses: Vec<Address>) {
-    if !addresses.is_empty() {
-        drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));
-    }
-}
-
 /// The applications that pushes are about, by the repositories of theirs that have changed.
 pub(crate) fn meant(pushes: &[Push], board: &Board, manifests: &Manifests) -> BTreeMap<Address, Meant> {
     let mut meant: BTreeMap<Address, Meant> = BTreeMap::new();

@@ -10,7 +10,7 @@ use tidegate_health::HealthRules;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::Reach;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 
@@ -27,7 +27,7 @@ use super::projects::{self, Projects};
 use super::pushed::Looks;
 use super::reconciles::Reconciles;
 use super::serving::Serving;
-use super::shared::{Shared, Unwritten};
+use super::shared::{Moved, Shared, Unwritten};
 use super::store::{AppKey, ApplicationStore, StoreEvent};
 use super::supervisor::supervise;
 use super::turns::Turns;
@@ -75,6 +75,7 @@ impl Applications {
         // From before anything is gone on with.
         let happening = engine.events_from_now().await?;
         let (watching, stirred) = Watchings::new();
+        let (moved, has_moved) = unbounded_channel();
         let secrets = sourcing.secrets.clone();
         let manifests = Arc::new(Manifests::new(store.base(), reach, state_dir.working(), sourcing));
         manifests.forget_unused();
@@ -118,11 +119,12 @@ impl Applications {
             reconciles: Reconciles::default(),
             requests,
             looks: Looks::default(),
+            moved,
             told: broadcast::Sender::new(TOLD_KEPT),
             looked: watch::Sender::default(),
         });
         let (supervisor, is_settled) = supervise(Arc::clone(&shared)).await?;
-        let mut feeding = feed(&shared, &supervisor, (events, stirred));
+        let mut feeding = feed(&shared, &supervisor, (events, stirred, has_moved));
         if shared.store.is_shared() {
             feeding.spawn(announce(Arc::clone(&shared), happening));
         }
@@ -131,13 +133,8 @@ impl Applications {
             feeding.spawn(async move { places.follow_secrets(namespace).await });
         }
         if let Some(namespace) = secrets {
-            feeding.spawn(given::hear(
-                cluster,
-                namespace,
-                given,
-                Arc::clone(&shared.manifests),
-                supervisor.clone(),
-            ));
+            let hearing = given::hear(cluster, namespace, given, Arc::clone(&shared), supervisor.clone());
+            feeding.spawn(hearing);
         }
         is_settled.await.map_err(|_| EngineError::Stopped)?;
         if !every.is_zero() {
@@ -170,7 +167,11 @@ impl Applications {
 fn feed(
     shared: &Arc<Shared>,
     supervisor: &ActorRef<SupervisorMessage>,
-    (mut events, mut stirred): (UnboundedReceiver<StoreEvent>, UnboundedReceiver<AppKey>),
+    (mut events, mut stirred, mut has_moved): (
+        UnboundedReceiver<StoreEvent>,
+        UnboundedReceiver<AppKey>,
+        UnboundedReceiver<Moved>,
+    ),
 ) -> JoinSet<()> {
     let mut feeding = JoinSet::new();
     let to = supervisor.clone();
@@ -183,6 +184,12 @@ fn feed(
     feeding.spawn(async move {
         while let Some(key) = stirred.recv().await {
             drop(to.send_message(SupervisorMessage::Stirred(key)));
+        }
+    });
+    let to = supervisor.clone();
+    feeding.spawn(async move {
+        while let Some(moved) = has_moved.recv().await {
+            drop(to.send_message(SupervisorMessage::Moved(moved)));
         }
     });
     let (asked, to) = (Arc::clone(shared), supervisor.clone());
@@ -223,10 +230,7 @@ async fn look_regularly(shared: Arc<Shared>, every: Duration, to: ActorRef<Super
                 Err(error) => tracing::warn!(%error, "reading the global projects met a fault"),
             }
         }
-        let addresses = shared.manifests.look(None).await;
-        if !addresses.is_empty() {
-            drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));
-        }
+        shared.tell_moved(shared.manifests.look(None).await, None);
     }
 }
 

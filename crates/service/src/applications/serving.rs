@@ -164,9 +164,29 @@ impl Serving {
 
     /// Ends the operation of the application that is meant; who asks for it, and why, is recorded. Returns when that is durable.
     pub async fn terminate(&self, text: &str, by: String, reason: String) -> Result<(), ServiceError> {
+        self.end_operation(text, None, (by, reason)).await
+    }
+
+    /// The same, of this operation and no other: it is refused when another one is at work by then.
+    pub async fn terminate_only(
+        &self,
+        text: &str,
+        operation: OperationId,
+        by: String,
+        reason: String,
+    ) -> Result<(), ServiceError> {
+        self.end_operation(text, Some(operation), (by, reason)).await
+    }
+
+    async fn end_operation(
+        &self,
+        text: &str,
+        operation: Option<OperationId>,
+        (by, reason): (String, String),
+    ) -> Result<(), ServiceError> {
         let key = self.one(text)?;
         let by = Wisher { by: &by, reason: &reason }.text();
-        self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
+        self.request(|reply| SupervisorMessage::Terminate { key, operation, by, reply }).await
     }
 
     /// Deletes the application that is meant; who asks for it, and why, is recorded. Returns when that is durable: then it is
@@ -204,16 +224,14 @@ impl Serving {
         revision: Option<String>,
     ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
         let application = self.as_written(text).await?;
-        let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
-        let differing = comparing::differences(&self.shared, &application, revision, moved);
+        let differing = comparing::differences(&self.shared, &application, revision);
         differing.await.map_err(ServiceError::refused)
     }
 
     /// What a sync of the application that is meant would do, wave by wave.
     pub async fn plan(&self, text: &str, revision: Option<String>) -> Result<Plan, ServiceError> {
         let application = self.as_written(text).await?;
-        let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
-        let planning = comparing::plan(&self.shared, &application, revision, moved);
+        let planning = comparing::plan(&self.shared, &application, revision);
         planning.await.map_err(ServiceError::refused)
     }
 

@@ -7,11 +7,14 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tidegate_application::approval::Policy;
 use tidegate_application::pushes::Told;
+use tidegate_application::sources::Sources;
 use tidegate_application::windows::Windows;
 use tidegate_executor::Engine;
 use tidegate_health::HealthRules;
 use tidegate_model::argo::Application;
 use tidegate_oplog::Log;
+use tidegate_source::Address;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{broadcast, watch};
 
 use super::actor::forget_unwritten;
@@ -75,13 +78,54 @@ pub(crate) struct Shared {
     /// What Git repositories were asked.
     pub requests: GitRequests,
     pub looks: Looks,
+    /// Who hears of repositories whose names have moved.
+    pub moved: UnboundedSender<Moved>,
     /// What servers of repositories tell.
     pub told: broadcast::Sender<Arc<Told>>,
     /// The last look at the store that somebody has asked for, and whose findings have been passed on.
     pub looked: watch::Sender<u64>,
 }
 
+/// Repositories whose names have moved, as a look at them has found, which no later look finds again: all that use them are to be
+/// compared, but for one that is compared with what has moved already.
+pub(crate) struct Moved {
+    pub addresses: Vec<Address>,
+    pub but: Option<AppKey>,
+}
+
+/// Where what a revision means is found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// In what the last look at its repository has shown.
+    Last,
+    /// In a new look; whoever uses what has moved is told.
+    New,
+    /// The same, for a comparison of the application itself.
+    ToCompare,
+}
+
 impl Shared {
+    /// What revisions of the sources of an application mean, one for each.
+    pub async fn resolve(
+        &self,
+        application: &Application,
+        wanted: (&Sources, Vec<String>),
+        look: Look,
+    ) -> Result<Vec<String>, String> {
+        let (resolved, addresses) = self.manifests.resolve(application, wanted, look != Look::Last).await;
+        let but = (look == Look::ToCompare).then(|| AppKey::of(application));
+        self.tell_moved(addresses, but);
+        resolved
+    }
+
+    /// Has those compared that use repositories whose names have moved.
+    pub fn tell_moved(&self, addresses: Vec<Address>, but: Option<AppKey>) {
+        if !addresses.is_empty() {
+            // Whoever ends does not care any more.
+            drop(self.moved.send(Moved { addresses, but }));
+        }
+    }
+
     /// Writes down what is shown and was not written yet, when nobody else writes any more. What cannot be written in time is
     /// known from the log at the next start.
     pub async fn write_what_is_left(&self) {

@@ -22,7 +22,7 @@ use super::depending;
 use super::messages::{Answer, AppMessage, SupervisorMessage};
 use super::projects;
 use super::projects::releasing::AGAIN_AFTER;
-use super::shared::Shared;
+use super::shared::{Moved, Shared};
 use super::store::{AppKey, StoreEvent, Stored};
 use crate::ending::end_children;
 
@@ -90,7 +90,7 @@ impl Actor for Supervisor {
             SupervisorMessage::Store(event) => state.happened(&myself, event).await,
             SupervisorMessage::Stirred(key) => state.tell(&key, AppMessage::Stirred),
             SupervisorMessage::Related(keys) => state.tell_related(&keys),
-            SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
+            SupervisorMessage::Moved(moved) => state.moved(&moved),
             SupervisorMessage::Places => state.places_are(),
             SupervisorMessage::ProjectLeft => state.release_projects(&myself),
             SupervisorMessage::OwnRepositories(projects) => state.look_at_projects(&projects),
@@ -111,8 +111,8 @@ impl Actor for Supervisor {
                 state.pass_on(&key, reply, |reply| AppMessage::Approve { hash, given, reply });
             }
             SupervisorMessage::Doubt { key } => state.tell(&key, AppMessage::Doubt),
-            SupervisorMessage::Terminate { key, by, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Terminate { by, reply });
+            SupervisorMessage::Terminate { key, operation, by, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Terminate { operation, by, reply });
             }
             SupervisorMessage::Delete { key, cascade, by, reason, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Delete { cascade, by, reason, reply });
@@ -362,7 +362,7 @@ impl SupervisorState {
         }
     }
 
-    fn moved(&self, addresses: &[Address], but: Option<&AppKey>) {
+    fn moved(&self, Moved { addresses, but }: &Moved) {
         let addresses: BTreeSet<&Address> = addresses.iter().collect();
         for (key, child) in &self.children {
             let uses_one = || {
@@ -374,7 +374,7 @@ impl SupervisorState {
                 let beside = || manifests.fetched_for(key).into_iter().map(|used| used.address);
                 (used.any(is_one) || beside().any(is_one)).then_some(())
             };
-            if but != Some(key)
+            if but.as_ref() != Some(key)
                 && let Some(actor) = &child.actor
                 && uses_one().is_some()
             {

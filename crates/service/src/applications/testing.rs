@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_application::refresh::Level;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_cluster::{ApplyRequest, Call, Cluster, ClusterError, Layer, Verb, WriteMode};
+use tidegate_cluster::{ApplyRequest, Call, Cluster, ClusterError, ErrorKind, Layer, Verb, WriteMode};
 use tidegate_executor::{Clock as _, Engine, GateQuestion, RuntimeClock, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{AppProject, Application, OperationRequest, SyncOperation};
@@ -120,6 +121,8 @@ impl ApplicationStore for Shelf {
 struct Counted {
     sim: SimCluster,
     calls: Arc<Mutex<Vec<Verb>>>,
+    /// It does not answer what it serves.
+    is_silent: Arc<AtomicBool>,
 }
 
 impl Layer for Counted {
@@ -133,6 +136,9 @@ impl Layer for Counted {
         answer: impl Future<Output = Result<T, ClusterError>> + Send,
     ) -> Result<T, ClusterError> {
         self.calls.lock().unwrap().push(call.verb);
+        if call.verb == Verb::Discover && self.is_silent.load(Ordering::SeqCst) {
+            return Err(ClusterError::new(ErrorKind::Unavailable, "nobody answers"));
+        }
         answer.await
     }
 }
@@ -142,11 +148,14 @@ pub struct Served {
     pub engine: Engine,
     pub sim: SimCluster,
     calls: Arc<Mutex<Vec<Verb>>>,
+    is_silent: Arc<AtomicBool>,
     log: Log,
     folder: TempDir,
     shelf: Shelf,
     gates: Gates,
     keeps_plans: bool,
+    /// The program for charts.
+    helm: Option<PathBuf>,
     applications: Option<Applications>,
 }
 
@@ -213,10 +222,20 @@ impl Served {
         sim.apply(ApplyRequest::new(namespace, WriteMode::Apply { force: true })).await.unwrap();
         let log: Log = Arc::new(MemoryLog::new());
         let engine = engine(&log, &sim, &gates).await;
-        let calls = Arc::default();
-        let keeps_plans = false;
-        let mut served =
-            Self { engine, sim, calls, log, folder, shelf, gates, keeps_plans, applications: None };
+        let (calls, is_silent, keeps_plans, helm, applications_at_work) = Default::default();
+        let mut served = Self {
+            engine,
+            sim,
+            calls,
+            is_silent,
+            log,
+            folder,
+            shelf,
+            gates,
+            keeps_plans,
+            helm,
+            applications: applications_at_work,
+        };
         for (name, text) in applications {
             served.commit(name, text);
         }
@@ -230,6 +249,18 @@ impl Served {
         served.keeps_plans = true;
         served.restart().await;
         served
+    }
+
+    /// Charts are made by this program from now on, and the cluster does not answer what it serves, or does.
+    pub async fn with_helm(&mut self, helm: PathBuf, is_silent: bool) {
+        self.helm = Some(helm);
+        self.silence(is_silent);
+        self.restart().await;
+    }
+
+    /// Whether the cluster does not answer what it serves.
+    pub fn silence(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, Ordering::SeqCst);
     }
 
     /// The plans that are kept.
@@ -248,7 +279,8 @@ impl Served {
     pub async fn serve(&mut self) {
         let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
         let store: Arc<dyn ApplicationStore> = Arc::new(self.shelf.clone());
-        let counted = Counted { sim: self.sim.clone(), calls: Arc::clone(&self.calls) };
+        let (calls, is_silent) = (Arc::clone(&self.calls), Arc::clone(&self.is_silent));
+        let counted = Counted { sim: self.sim.clone(), calls, is_silent };
         let places = Places::new(Destination::Simulated, Arc::new(counted), "web".to_owned());
         let mut gates = GateFile::default();
         if let Some(text) = self.gates.file {
@@ -257,7 +289,7 @@ impl Served {
             gates = GateFile::open(&path).unwrap();
         }
         let rules = (HealthRules::built_in(), gates, Duration::ZERO);
-        let sourcing = Sourcing::default();
+        let sourcing = Sourcing { helm: self.helm.clone(), ..Sourcing::default() };
         let serving = Applications::serve(
             self.engine.clone(),
             Arc::clone(&self.log),
@@ -283,9 +315,17 @@ impl Served {
 
     /// These are the manifests of an application from now on; the commit.
     pub fn commit(&self, name: &str, text: &str) -> String {
+        self.commit_files(name, &[("all.yaml", text)])
+    }
+
+    /// These are files of the folder of an application from now on; the commit.
+    pub fn commit_files(&self, name: &str, files: &[(&str, &str)]) -> String {
         let repository = self.folder.path().join("repo");
-        fs::create_dir_all(repository.join(name)).unwrap();
-        fs::write(repository.join(name).join("all.yaml"), text).unwrap();
+        for (file, text) in files {
+            let path = repository.join(name).join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
         tidegate_source::commit_folder(&repository, name, 1).unwrap().unwrap()
     }
 

@@ -237,7 +237,9 @@ impl Actor for ApplicationSetActor {
                 state.rests_until = Timestamp::default();
                 drop(reply.send(Ok(())));
             }
-            SetMessage::Wish { wish, by, why, reply } => drop(reply.send(state.wish(wish, by, why).await)),
+            SetMessage::Wish { wish, run, by, why, reply } => {
+                drop(reply.send(state.wish(wish, run, by, why).await));
+            }
             SetMessage::Explain { reply } => drop(reply.send(state.explained().await)),
             SetMessage::Delete { orphan, by, reason, reply } => {
                 drop(reply.send(state.remove(orphan, &by, &reason).await));

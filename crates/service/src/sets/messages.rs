@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 use tidegate_application::pushes::Told;
+use tidegate_model::StreamId;
 
 use super::pass::Passed;
 use super::store::{SetEvent, StoredSet};
@@ -49,8 +50,8 @@ pub(crate) enum SetMessage {
     Wake,
     /// Somebody wants its generators asked now.
     Refresh { reply: Answer },
-    /// Somebody asks something of its rollout or its teardown.
-    Wish { wish: SetWish, by: String, why: String, reply: Answer },
+    /// Somebody asks something of its rollout or its teardown; where they name one, of that one and no other.
+    Wish { wish: SetWish, run: Option<StreamId>, by: String, why: String, reply: Answer },
     /// Somebody asks where it stands.
     Explain { reply: RpcReplyPort<SetExplanation> },
     /// Somebody deletes it.

@@ -24,7 +24,6 @@ use super::standing::{Found, Standings};
 use super::world::{LiveWorld, Occasion};
 use super::writing::{self, Writes};
 use super::{key_of, members, wrote};
-use crate::applications::tell_moved;
 
 /// What is looked at.
 pub(crate) struct Look {
@@ -136,7 +135,7 @@ pub(super) async fn generated_by(
             }
             Err(errors) => Err(failed(errors.to_string())),
         };
-        tell_moved(&shared.supervisor, world.moved());
+        shared.applications.tell_moved(world.moved(), None);
         generated
     };
     let fault = |error| Err(failed(format!("generating it met a fault: {error}")));
@@ -175,9 +174,8 @@ async fn asked(
     let targets = Targets::of(set).map_err(first)?;
     let key = key_of(set);
     let mut standings = standings.lock().await;
-    let Found { standing, unknown, moved } =
+    let Found { standing, unknown } =
         standings.find(&shared.applications, (&key, &targets), who, last, is_fresh).await;
-    tell_moved(&shared.supervisor, moved);
     for (application, why) in unknown {
         tracing::debug!(set = %key, application, why, "what an Application is to be brought to is not known");
     }

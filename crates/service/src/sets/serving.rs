@@ -8,7 +8,7 @@ use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::preview::{self, DeletionPreview};
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_model::argo::{Application, ApplicationSet};
-use tidegate_model::reason_line;
+use tidegate_model::{StreamId, reason_line};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{FoundSets, SetBoard, SetCourse};
@@ -114,8 +114,19 @@ impl SetServing {
 
     /// Asks something of the rollout or the teardown of the set that is meant. Returns when that is durable.
     pub async fn wish(&self, text: &str, wish: SetWish, by: String, why: String) -> Result<(), ServiceError> {
+        self.wish_of(text, None, wish, (by, why)).await
+    }
+
+    /// The same of this rollout or teardown, where one is named: it is refused when another one is at work by then.
+    pub async fn wish_of(
+        &self,
+        text: &str,
+        run: Option<StreamId>,
+        wish: SetWish,
+        (by, why): (String, String),
+    ) -> Result<(), ServiceError> {
         let why = reason_line(&why);
-        self.request(text, |reply| SetMessage::Wish { wish, by, why, reply }).await
+        self.request(text, |reply| SetMessage::Wish { wish, run, by, why, reply }).await
     }
 
     /// Has the generators of the set that is meant asked now.

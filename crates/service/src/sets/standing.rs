@@ -11,7 +11,6 @@ use tidegate_applicationset::rollout::{Standing, Targets};
 use tidegate_lifecycle::rollout::{Deployed, Progress, Sight, State, Target};
 use tidegate_model::argo::{Application, ConditionType, SyncStatus, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationId};
-use tidegate_source::Address;
 
 use crate::applications::store::AppKey;
 use crate::applications::{Deployments, Shared, projects};
@@ -33,8 +32,6 @@ pub(crate) struct Found {
     pub standing: BTreeMap<String, Standing>,
     /// Why nothing is known yet of the others.
     pub unknown: BTreeMap<String, String>,
-    /// Repositories of which this look found that their names have moved: Applications that use them are to be compared.
-    pub moved: Vec<Address>,
 }
 
 impl Standings {
@@ -52,7 +49,8 @@ impl Standings {
         let sources = participants.iter().map(of).collect();
         let (resolved, moved) = shared.manifests.resolve_all(sources, look).await;
         self.seen.retain(|name, _| participants.iter().any(|one| one.metadata.name == *name));
-        let mut found = Found { moved, ..Found::default() };
+        shared.tell_moved(moved, None);
+        let mut found = Found::default();
         for (application, resolved) in participants.iter().zip(resolved) {
             let name = &application.metadata.name;
             let live = shared.board.sight(&member(set, name));

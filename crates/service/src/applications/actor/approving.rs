@@ -16,7 +16,6 @@ use super::AppState;
 use crate::applications::approving::{self, Looked, UNAPPROVED, Unplanned, Waiting, with_plans};
 use crate::applications::carrying;
 use crate::applications::messages::{AppMessage, ByPlan};
-use crate::applications::pushed::tell_moved;
 
 /// How long until what could not be planned is planned again, if nothing happens before.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
@@ -154,10 +153,8 @@ impl AppState {
         (self.approving.looking, self.approving.is_stale, self.approving.trouble) = (true, false, None);
         let (shared, application, actor) =
             (Arc::clone(&self.shared), self.application.clone(), myself.clone());
-        let supervisor = self.supervisor.clone();
         self.tasks.spawn(async move {
-            let moved = |addresses| tell_moved(&supervisor, addresses);
-            let looked = approving::look(&shared, &application, before.as_ref(), moved).await;
+            let looked = approving::look(&shared, &application, before.as_ref()).await;
             let about = Box::new(application.operation.clone().unwrap_or_default());
             drop(actor.send_message(AppMessage::Looked { about, looked }));
         });

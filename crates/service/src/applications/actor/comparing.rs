@@ -9,12 +9,11 @@ use tidegate_application::running::Deployed;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{ComparedTo, ConditionType};
-use tidegate_source::Address;
 use tokio::time::Instant;
 
 use super::AppState;
 use crate::applications::comparing::{self, Compared};
-use crate::applications::messages::{AppMessage, SupervisorMessage};
+use crate::applications::messages::AppMessage;
 use crate::applications::remembered::Memory;
 use crate::applications::watching::Mark;
 
@@ -33,7 +32,7 @@ pub(crate) struct With {
 impl AppState {
     pub(super) fn compared(&mut self, compared: Compared, with: With) {
         self.comparing = false;
-        let Compared { outcome, objects, since, moved, memory, same, is_refused: _ } = compared;
+        let Compared { outcome, objects, since, memory, same, is_refused: _ } = compared;
         self.memory = memory;
         if with.ended != self.ended || self.application.operation.is_some() {
             // What it has written may be told of later.
@@ -50,9 +49,6 @@ impl AppState {
                 None if self.shared.watching.is_behind(&self.key) => self.memory.forget(),
                 None => {}
             }
-        }
-        if !moved.is_empty() {
-            self.tell_moved(moved);
         }
         if refresh::compared_to(&self.application) != with.compared_to {
             // Something else is wanted by now.
@@ -76,11 +72,6 @@ impl AppState {
         self.doubt_plan();
         self.superseding.same = same;
         (self.deployments.evidence, self.deployments.is_compared) = (with.deployed, true);
-    }
-
-    fn tell_moved(&self, addresses: Vec<Address>) {
-        let but = self.key.clone();
-        drop(self.supervisor.send_message(SupervisorMessage::Moved { addresses, but: Some(but) }));
     }
 
     pub(super) fn compare(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
@@ -126,7 +117,6 @@ impl AppState {
                     outcome,
                     objects: None,
                     since: None,
-                    moved: Vec::new(),
                     memory: Memory::default(),
                     same: None,
                     is_refused: false,

@@ -17,7 +17,6 @@ use super::AppState;
 use crate::applications::announce_refusal;
 use crate::applications::carrying;
 use crate::applications::messages::{AppMessage, ByPlan};
-use crate::applications::pushed::tell_moved;
 
 impl AppState {
     /// Somebody asks for an operation. What is answered with a yes is on the disk.
@@ -46,6 +45,25 @@ impl AppState {
             (self.application.operation, self.application.status.operation_state) = before;
         }
         answer.and(kept)
+    }
+
+    /// Ends its operation, unless somebody means one that is over by now.
+    pub(super) async fn terminate_named(
+        &mut self,
+        meant: Option<OperationId>,
+        by: &str,
+    ) -> Result<(), String> {
+        let current = self.application.operation.as_ref().map(operation::id);
+        if let (Some(meant), Some(current)) = (meant, current)
+            && current != Some(meant)
+        {
+            let current = current.map(|id| format!(": {id}")).unwrap_or_default();
+            return Err(format!(
+                "operation {meant} of application {} is not at work any more, and another one is{current}; look at that one before you end it",
+                self.key
+            ));
+        }
+        self.terminate(by).await
     }
 
     /// Ends its operation, whatever that is waiting for.
@@ -206,10 +224,8 @@ impl AppState {
             None if !self.preparing => {
                 let (shared, application, actor) = with();
                 self.preparing = true;
-                let supervisor = self.supervisor.clone();
                 self.carrying.spawn(async move {
-                    let moved = |addresses| tell_moved(&supervisor, addresses);
-                    let prepared = carrying::prepare(&shared, &application, moved).await;
+                    let prepared = carrying::prepare(&shared, &application).await;
                     drop(actor.send_message(AppMessage::Prepared(prepared)));
                 });
             }

@@ -12,40 +12,31 @@ use super::parts::{Part, Problem, parts};
 use crate::applications::projects::name_of;
 use crate::applications::store::AppKey;
 
-/// What revisions mean.
-pub(crate) struct Resolved {
-    /// One for each source.
-    pub revisions: Vec<String>,
-    /// Repositories of which this look found that their names have moved: others that use them may care.
-    pub moved: Vec<Address>,
-}
-
 impl Manifests {
-    /// What revisions of the sources of an application mean, by the last look at their repositories or by a new one, which is one
-    /// at what else was fetched for it as well.
+    /// What revisions of the sources of an application mean, one for each, by the last look at their repositories or by a new one,
+    /// which is one at what else was fetched for it as well; and the repositories whose names have moved, as this look has found,
+    /// whatever else is wrong.
     pub async fn resolve(
         self: &Arc<Self>,
         application: &Application,
         (sources, revisions): (&Sources, Vec<String>),
         look: bool,
-    ) -> Result<Resolved, String> {
+    ) -> (Result<Vec<String>, String>, Vec<Address>) {
         let beside = if look { self.fetched.of(&AppKey::of(application)) } else { Vec::new() };
         let this = Arc::clone(self);
-        self.for_each((sources, name_of(application)), revisions, move |sources| {
+        let resolving = self.for_each((sources, name_of(application)), revisions, move |sources| {
             if look {
                 this.read_credentials();
             }
-            let mut looked = BTreeSet::new();
-            let mut resolved = Resolved { revisions: Vec::new(), moved: Vec::new() };
-            for one in sources {
-                let (revision, moved) = one.try_to(|| this.resolve_one(one, look, &mut looked))?;
-                resolved.revisions.push(revision);
-                resolved.moved.extend(moved);
+            let (mut looked, mut moved) = (BTreeSet::new(), Vec::new());
+            let resolve = |one: &Part| one.try_to(|| this.resolve_one(one, look, (&mut looked, &mut moved)));
+            let resolved = sources.iter().map(resolve).collect::<Result<Vec<_>, _>>();
+            if resolved.is_ok() {
+                moved.extend(beside.into_iter().filter_map(|used| this.look_beside(used, &mut looked)));
             }
-            resolved.moved.extend(beside.into_iter().filter_map(|used| this.look_beside(used, &mut looked)));
-            Ok(resolved)
-        })
-        .await
+            Ok((resolved, moved))
+        });
+        resolving.await.unwrap_or_else(|fault| (Err(fault), Vec::new()))
     }
 
     /// What the sources of many applications mean, each with its project, in the revisions they ask for: by the last look at each repository, or by a
@@ -66,10 +57,8 @@ impl Manifests {
                 let asked = [&source.repo_url, &source.chart, &one.revision].map(String::clone);
                 let asked = (asked, Arc::clone(&one.project));
                 let resolved = known.entry(asked).or_insert_with(|| {
-                    let (revision, news) =
-                        this.resolve_one(one, look, &mut looked).map_err(|error| error.to_string())?;
-                    moved.extend(news);
-                    Ok(revision)
+                    let resolved = this.resolve_one(one, look, (&mut looked, &mut moved));
+                    resolved.map_err(|error| error.to_string())
                 });
                 one.try_to(|| resolved.clone().map_err(Problem))
             };
@@ -101,13 +90,15 @@ impl Manifests {
         &self,
         part: &Part,
         look: bool,
-        looked: &mut BTreeSet<Address>,
-    ) -> Result<(String, Option<Address>), SourceError> {
+        (looked, moved): (&mut BTreeSet<Address>, &mut Vec<Address>),
+    ) -> Result<String, SourceError> {
         let Part { source, revision, .. } = part;
         let repository = self.repositories.origin(source, part.home(&self.base))?;
         // Sources of one repository are of one look.
         let look = look && !repository.is_fixed(revision) && looked.insert(repository.address().clone());
-        let moved = look && repository.look()?;
-        Ok((repository.resolve(source, revision)?, moved.then(|| repository.address().clone())))
+        if look && repository.look()? {
+            moved.push(repository.address().clone());
+        }
+        repository.resolve(source, revision)
     }
 }

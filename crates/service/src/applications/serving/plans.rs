@@ -13,7 +13,6 @@ use tokio::sync::broadcast;
 use super::Serving;
 use crate::applications::approving::{self, with_plans};
 use crate::applications::messages::{ByPlan, SupervisorMessage};
-use crate::applications::pushed;
 use crate::applications::store::AppKey;
 use crate::error::ServiceError;
 use crate::lines::{PlanLine, PlanState};
@@ -70,8 +69,7 @@ impl Serving {
                 "a dry run writes nothing, so there is nothing to plan; leave --dry-run out",
             ));
         }
-        let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
-        let line = approving::make(&self.shared, &application, asked, moved).await?;
+        let line = approving::make(&self.shared, &application, asked).await?;
         let (plan, line) = approving::kept(&self.shared, line.hash).await?;
         Ok((self.plan_line(&line), without_secrets(plan)))
     }

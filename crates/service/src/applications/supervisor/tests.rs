@@ -1,4 +1,4 @@
-//! Faults inside this program.
+//! Faults inside this program, and what all applications are told.
 
 use tidegate_application::refresh::Level;
 use tidegate_model::OperationPhase;
@@ -42,5 +42,26 @@ async fn a_fault_stays_with_its_own_application_and_ends_when_that_changes() {
     served.until("bad", |app, _| fault(app).is_none().then_some(())).await;
     served.sync("bad").await;
     served.until("bad", |app, _| is_synced(app)).await;
+    served.end().await;
+}
+
+/// Who looks at a repository and finds that it has moved may have no use for that: all the others are told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_moved_is_told_although_whoever_found_it_cannot_be_compared() {
+    let mut served =
+        Served::new(&[("web", &manifests("web", "1", "1ms")), ("odd", &manifests("odd", "1", "1ms"))]).await;
+    let mut odd = application("odd");
+    odd.spec.source.as_mut().unwrap().target_revision = "no-such-branch".to_owned();
+    served.write(&odd);
+    let is_wrong = |now: &Application| {
+        now.status.conditions.iter().any(|one| one.message.contains("no-such-branch")).then_some(())
+    };
+    served.until("odd", |now, _| is_wrong(now)).await;
+    let revision = |now: &Application| now.status.sync.as_ref().map(|sync| sync.revision.clone());
+    let first = served.until("web", |now, _| revision(now)).await;
+    let second = served.commit("web", &manifests("web", "2", "1ms"));
+    assert_ne!(first, second);
+    served.send(SupervisorMessage::Compare { key: key("odd"), level: Level::Forced });
+    served.until("web", |now, _| revision(now).filter(|now| *now == second)).await;
     served.end().await;
 }

@@ -17,7 +17,13 @@ use crate::sets::wishes::SetWish;
 impl SetState {
     /// What a person asks for: of the ordered deletion that is at work, or else of the progressive sync. What has ended is
     /// begun again where somebody asks for that.
-    pub(super) async fn wish(&mut self, wish: SetWish, by: String, why: String) -> Result<(), String> {
+    pub(super) async fn wish(
+        &mut self,
+        wish: SetWish,
+        run: Option<StreamId>,
+        by: String,
+        why: String,
+    ) -> Result<(), String> {
         if let SetWish::ApproveDeletions { token } = wish {
             return self.approve_deletions(token, by, why).await;
         }
@@ -25,12 +31,14 @@ impl SetState {
         let is_of_rollout = matches!(wish, SetWish::Approve { .. } | SetWish::Retry { .. });
         let goes_to_rollout = is_of_rollout && self.rollouts.running.is_some();
         if let Some(running) = self.teardowns.running.clone().filter(|_| !goes_to_rollout) {
+            self.is_meant(run, running.id())?;
             let wish = of_teardown(wish)?;
             let asked = running.wish(teardown::Input::Wish { wish, by, why }).await;
             self.teardown_moved().await;
             return asked.map_err(|error| error.to_string());
         }
         if let Some(running) = self.rollouts.running.clone() {
+            self.is_meant(run, running.id())?;
             let is_approval = matches!(wish, SetWish::Approve { .. });
             let wish = of_rollout(wish, self.own_rollout().and_then(rollout::State::rollout))?;
             let asked = running.wish(rollout::Input::Wish { wish, by, why }).await;
@@ -44,6 +52,17 @@ impl SetState {
         let last = self.own_rollout().and_then(rollout::State::rollout);
         let idle = Idle::new(&self.set, verb(&wish), how(&self.set, last, &self.shared.options));
         Err(self.with_held(idle.to_string(), matches!(wish, SetWish::Approve { .. })))
+    }
+
+    /// Refuses what is meant for a rollout or a deletion that is over, while another one is at work.
+    fn is_meant(&self, meant: Option<StreamId>, at_work: StreamId) -> Result<(), String> {
+        match meant.filter(|meant| *meant != at_work) {
+            None => Ok(()),
+            Some(meant) => Err(format!(
+                "{meant} of ApplicationSet {} is not at work any more, and another rollout or deletion is: {at_work}; look at that one before you ask anything of it",
+                self.key
+            )),
+        }
     }
 
     /// What has ended is to be begun again: the set says so, with who and why, before it is.

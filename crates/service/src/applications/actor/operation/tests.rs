@@ -3,8 +3,10 @@
 use serde_json::json;
 use tidegate_application::operation;
 use tidegate_application::refresh::{Level, MANAGED_LABEL, SKIP_ANNOTATION};
-use tidegate_model::OperationPhase;
+use tidegate_cluster::Cluster as _;
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
+use tidegate_model::{Gvk, OperationPhase};
+use tidegate_testkit::tools;
 
 use crate::applications::testing::{Served, application, key, manifests};
 
@@ -139,5 +141,45 @@ async fn what_has_no_effect_is_told_until_it_is_mended() {
     theirs.metadata.annotations.clear();
     served.write(&theirs);
     served.until("web", |now, _| condition(now, "SpecWarning").is_none().then_some(())).await;
+    served.end().await;
+}
+
+/// A chart that asks what its cluster serves is not made for one that nobody has asked: a sync waits for the answer, says so, can be
+/// taken back meanwhile, and goes on after the process has ended, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_waits_for_a_cluster_that_its_chart_asks() {
+    let Some(helm) = tools::helm() else { return };
+    const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: asks}, data: {jobs: '{{ .Capabilities.APIVersions.Has \"batch/v1/Job\" }}'}}";
+    let mut served = Served::new(&[("web", "{}")]).await;
+    served.commit_files(
+        "web",
+        &[("Chart.yaml", "{apiVersion: v2, name: web, version: 0.1.0}"), ("templates/map.yaml", MAP)],
+    );
+    served.with_helm(helm, true).await;
+    served.sync("web").await;
+    let waits = |app: &Application| {
+        let state = app.status.operation_state.as_ref()?;
+        let is_it = state.message.starts_with("waiting for its cluster: ")
+            && state.message.contains("nobody answers");
+        (is_it && app.operation.is_some()).then(|| operation::id(&state.operation))
+    };
+    let first = served.until("web", |now, _| waits(now)).await;
+    assert_eq!(served.operations().await, []);
+    served.serving().terminate("web", "ann".to_owned(), "not today".to_owned()).await.unwrap();
+    let (phase, message) = served.until("web", |now, _| ended(now)).await;
+    assert_eq!((phase, message.contains("ann")), (OperationPhase::Failed, true), "{message}");
+    served.sync("web").await;
+    let second = served.until("web", |now, _| waits(now)).await;
+    assert_ne!(second, first);
+    served.restart().await;
+    // Nothing has begun, so it may be another one for the engine by then.
+    served.until("web", |now, _| waits(now)).await;
+    assert_eq!(served.operations().await, []);
+    served.silence(false);
+    let (phase, message) = served.until("web", |now, _| ended(now)).await;
+    assert_eq!(phase, OperationPhase::Succeeded, "{message}");
+    assert_eq!(served.operations().await.len(), 1);
+    let map = served.sim.get(&Gvk::new("", "v1", "ConfigMap"), "web", "asks").await.unwrap().unwrap();
+    assert_eq!(map.as_value()["data"]["jobs"], "true");
     served.end().await;
 }

@@ -106,7 +106,8 @@ async fn it_waits_for_the_operation_of_somebody_else_and_can_be_taken_back_until
     assert_eq!(all(third_told).await, [""; 0]);
     assert_eq!(ids(&served).await.len(), 1, "that of ann is at work");
     let (reply, answer) = oneshot::channel();
-    served.send(SupervisorMessage::Terminate { key: key("web"), by: "ann".to_owned(), reply: reply.into() });
+    let by = "ann".to_owned();
+    served.send(SupervisorMessage::Terminate { key: key("web"), operation: None, by, reply: reply.into() });
     answer.await.unwrap().unwrap();
     assert_eq!(all(second_told).await, ["succeeded"]);
     let ran = ids(&served).await;
