@@ -333,6 +333,44 @@ fn metrics_tell_of_applications_and_of_what_their_operations_wait_for() {
 }
 
 #[test]
+fn no_series_is_there_twice_however_applications_name_their_cluster() {
+    const SERVER: &str = "https://kubernetes.default.svc";
+    let fleet = Fleet::new();
+    fleet.replace("frontend.yaml", "name: in-cluster", &format!("server: {SERVER}"));
+    fleet.replace("database.yaml", "name: in-cluster", "name: prod-east");
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "home", "namespace": "argocd", "labels": {"argocd.argoproj.io/secret-type": "cluster"}},
+        "stringData": {"name": "prod-east", "server": SERVER, "config": "{\"tlsClientConfig\":{\"insecure\":false}}"},
+    });
+    fleet.bench.write("secrets/home.json", secret.to_string());
+    let api = Api::serve_with(&fleet, &["--clusters", "secrets"]);
+    fleet.wait(&[]);
+    let text = api.ask("GET", "/metrics", READER, "").body;
+    let samples = || text.lines().filter(|line| !line.starts_with('#'));
+    let mut seen = BTreeSet::new();
+    for line in samples() {
+        let (series, _) = line.rsplit_once(' ').unwrap();
+        assert!(seen.insert(series), "{series} is there twice\n{text}");
+    }
+    let of = |metric: &str| -> Vec<&str> { samples().filter(|line| line.starts_with(metric)).collect() };
+    let address = format!("dest_server=\"{SERVER}\"");
+    for (metric, count) in [
+        ("argocd_app_info{", 3),
+        ("argocd_app_sync_total{", 3),
+        ("argocd_app_sync_duration_seconds_total{", 3),
+        ("argocd_app_reconcile_count{", 1),
+    ] {
+        let found = of(metric);
+        assert_eq!(found.len(), count, "{found:?}");
+        assert!(found.iter().all(|line| line.contains(&address)), "{found:?}");
+    }
+    assert_eq!(of("argocd_cluster_info{").len(), 2, "by each of its names");
+    assert_eq!(of("argocd_cluster_connection_status{").len(), 1);
+    Fleet::end(api.serving);
+}
+
+#[test]
 fn hostile_requests_are_answered_with_problems_and_change_nothing() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);

@@ -70,6 +70,10 @@ impl Samples {
         manifest("failing", "map", &map("failing", &none), &bench);
         let sick = json!({"sim.tidegate.dev/outcome": "fail"});
         manifest("sick", "web", &deployment("sick", &sick), &bench);
+        let options = |options: &str| json!({"argocd.argoproj.io/sync-options": options});
+        manifest("guarded", "asked", &map("asked", &options("Prune=confirm,Delete=true")), &bench);
+        manifest("guarded", "free", &map("free", &options("Delete=true")), &bench);
+        manifest("guarded", "silent", &map("silent", &none), &bench);
         manifest("shrinking", "stays", &map("stays", &none), &bench);
         manifest("shrinking", "leaves", &map("leaves", &none), &bench);
         let ingress = json!({
@@ -463,6 +467,27 @@ fn what_is_no_longer_wanted_and_was_left_out_of_a_sync() {
         }],
     });
     same("shrinking", &status, &expected);
+    Fleet::end(samples.serving);
+}
+
+#[test]
+fn what_a_person_has_to_confirm_the_deletion_of() {
+    let samples = Samples::new();
+    samples.apply("guarded", &["guarded"], &json!({"syncPolicy": {"syncOptions": ["Delete=confirm"]}}));
+    let never = samples.status("guarded", |status| status["reconciledAt"].is_string());
+    let missing = json!({"status": "Missing"});
+    let asks = json!({"health": missing, "requiresDeletionConfirmation": true});
+    let expected = json!({
+        "reconciledAt": TIME, "sourceType": "Directory",
+        "sync": compared("OutOfSync", "guarded"),
+        "health": {"status": "Missing", "lastTransitionTime": TIME},
+        "resources": [
+            resource(MAP, "asked", "OutOfSync", &asks),
+            resource(MAP, "free", "OutOfSync", &json!({"health": missing})),
+            resource(MAP, "silent", "OutOfSync", &asks),
+        ],
+    });
+    same("guarded", &never, &expected);
     Fleet::end(samples.serving);
 }
 

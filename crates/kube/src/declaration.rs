@@ -97,7 +97,7 @@ fn texts(object: &Object) -> Result<BTreeMap<String, String>, String> {
 fn fill(declaration: &mut Declaration, mut fields: BTreeMap<String, String>) -> Result<(), String> {
     let mut take = |field: &str| fields.remove(field).unwrap_or_default();
     let (name, server, config) = (take("name"), take("server"), take("config"));
-    let (namespaces, project) = (take("namespaces"), take("project"));
+    let (namespaces, project, wide) = (take("namespaces"), take("project"), take("clusterResources"));
     let server = server.trim().trim_end_matches('/').to_owned();
     declaration.project = project.trim().to_owned();
     declaration.declared.name = if name.is_empty() { server.clone() } else { name };
@@ -110,6 +110,12 @@ fn fill(declaration: &mut Declaration, mut fields: BTreeMap<String, String>) -> 
     }
     if namespaces.split(',').any(|namespace| !namespace.trim().is_empty()) {
         return Err("it is for some namespaces only (namespaces), which is not supported yet".to_owned());
+    }
+    if !matches!(wide.trim(), "" | "true") {
+        return Err(
+            "it is not for objects without a namespace (clusterResources), which is not supported yet"
+                .to_owned(),
+        );
     }
     if config.trim().is_empty() {
         return Ok(());
@@ -179,12 +185,7 @@ fn read_config(declared: &mut Declared, config: &Map<String, Value>) -> Result<O
         Some(Value::Bool(insecure)) => *insecure,
         Some(_) => return Err("its config: insecure is neither true nor false".to_owned()),
     };
-    if declared.cert_data.is_empty() != declared.key_data.is_empty() {
-        return Err("its config has only one of certData and keyData".to_owned());
-    }
-    if declared.insecure && !declared.ca_data.is_empty() {
-        return Err("its config has both insecure and caData; take one of them away".to_owned());
-    }
+    check_certificates(declared)?;
     let provider = match config.get("execProviderConfig") {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Object(fields)) => read_provider(fields)?,
@@ -197,6 +198,31 @@ fn read_config(declared: &mut Declared, config: &Map<String, Value>) -> Result<O
         );
     }
     Ok(Some(provider))
+}
+
+/// What of its certificates goes together, and is some.
+fn check_certificates(declared: &Declared) -> Result<(), String> {
+    if declared.cert_data.is_empty() != declared.key_data.is_empty() {
+        return Err("its config has only one of certData and keyData".to_owned());
+    }
+    if declared.insecure && !declared.ca_data.is_empty() {
+        return Err("its config has both insecure and caData; take one of them away".to_owned());
+    }
+    if !declared.ca_data.is_empty() && !has_certificate(&declared.ca_data) {
+        return Err("its config: caData holds no certificate in PEM".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether there is a certificate in what is PEM in base64. Without one nobody is trusted, and the server is blamed for it.
+fn has_certificate(encoded: &str) -> bool {
+    let Some(text) = decode_base64(encoded).and_then(|bytes| String::from_utf8(bytes).ok()) else {
+        return false;
+    };
+    let mut blocks = text.split("-----BEGIN CERTIFICATE-----").skip(1);
+    // What DER of a certificate begins with: a sequence.
+    let is_one = |body: &str| decode_base64(body).is_some_and(|der| der.first() == Some(&0x30));
+    blocks.any(|block| block.split_once("-----END CERTIFICATE-----").is_some_and(|(body, _)| is_one(body)))
 }
 
 /// How a program that gives credentials is called, but for the Secret.
@@ -276,17 +302,25 @@ mod tests {
         .unwrap()
     }
 
+    /// The frame of a certificate, with this in it, as a Secret has it.
+    fn pem(body: &str) -> String {
+        STANDARD.encode(format!("# ours\n-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"))
+    }
+
     #[test]
     fn a_cluster_as_argo_cd_declares_it() {
+        let authority = pem("MAA=");
         let found = config(&json!({
             "bearerToken": "hunter2", "proxyUrl": "http://proxy:3128", "awsAuthConfig": null,
-            "tlsClientConfig": {"insecure": false, "serverName": "a", "caData": "YWJj", "certData": "YQ==", "keyData": "Yg=="},
+            "tlsClientConfig": {"insecure": false, "serverName": "a", "caData": authority, "certData": "YQ==", "keyData": "Yg=="},
         }));
         assert_eq!(found.problem, None);
         let Declared { name, server, token, ca_data, key_data, server_name, proxy_url, .. } =
             found.declared.clone();
         let all = [name, server, token, ca_data, key_data, server_name, proxy_url];
-        assert_eq!(all, ["s", "https://10.0.0.2:6443", "hunter2", "YWJj", "Yg==", "a", "http://proxy:3128"]);
+        let expected =
+            ["s", "https://10.0.0.2:6443", "hunter2", authority.as_str(), "Yg==", "a", "http://proxy:3128"];
+        assert_eq!(all, expected);
         assert!(!format!("{found:?}").contains("hunter2"));
         // As a cluster has it.
         let encoded = |text: &str| STANDARD.encode(text);
@@ -299,11 +333,13 @@ mod tests {
             (found.problem, found.project.as_str(), found.secret.as_str()),
             (None, "shop", "argocd/staging")
         );
-        let mut object = secret(&json!({"name": "s", "server": "https://a"}));
+        // Said of all namespaces, it says nothing.
+        let mut object = secret(&json!({"name": "s", "server": "https://a", "clusterResources": "true"}));
         object.set_label("env", "prod");
         object.set_annotation("team", "shop");
         object.set_annotation(LAST_APPLIED, "{\"stringData\":{\"config\":\"hunter2\"}}");
         let found = Declaration::of(&object).unwrap();
+        assert_eq!(found.problem, None);
         assert_eq!(found.labels.get("env").map(String::as_str), Some("prod"));
         assert_eq!(found.annotations, BTreeMap::from([("team".to_owned(), "shop".to_owned())]));
         assert!(!format!("{found:?}").contains("hunter2"));
@@ -374,6 +410,12 @@ mod tests {
                 json!({"tlsClientConfig": {"insecure": true, "caData": "aHVudGVyMg=="}}),
                 "both insecure and caData",
             ),
+            (json!({"tlsClientConfig": {"caData": "aHVudGVyMg=="}}), "caData holds no certificate in PEM"),
+            (
+                json!({"tlsClientConfig": {"caData": pem("aHVudGVyMg==")}}),
+                "caData holds no certificate in PEM",
+            ),
+            (json!({"tlsClientConfig": {"caData": pem("hunter2!")}}), "caData holds no certificate in PEM"),
             (json!({"tlsClientConfig": "hunter2"}), "tlsClientConfig is no object"),
             (json!("hunter2"), "its config is no JSON object"),
         ] {
@@ -384,6 +426,10 @@ mod tests {
             (json!({"name": "s"}), "server is missing"),
             (json!({"server": "https://me:hunter2@a"}), "no https:// address"),
             (json!({"server": "https://a", "namespaces": "web, shop"}), "for some namespaces only"),
+            (
+                json!({"server": "https://a", "clusterResources": "false"}),
+                "without a namespace (clusterResources)",
+            ),
             (json!({"server": "https://a", "config": 7}), "stringData.config is not text"),
         ] {
             let problem = Declaration::of(&secret(&fields)).unwrap().problem.unwrap_or_default();

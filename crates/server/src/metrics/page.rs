@@ -1,6 +1,9 @@
 //! All metrics, as they are now.
 
-use tidegate_executor::{Clock as _, Engine, SystemClock};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use tidegate_executor::{Clock as _, Counted, Engine, SystemClock};
 use tidegate_model::OperationPhase;
 use tidegate_model::argo::Application;
 use tidegate_service::applications::Serving;
@@ -82,9 +85,8 @@ fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving, server
         }
     }
     let mut reconciles = text.metric(APP_RECONCILE);
-    for ((namespace, cluster), counted) in serving.reconciles() {
-        reconciles
-            .durations(&[("namespace", &namespace), ("dest_server", servers.address(&cluster))], &counted);
+    for ((namespace, server), counted) in by_address(serving.reconciles(), servers) {
+        reconciles.durations(&[("namespace", &namespace), ("dest_server", &server)], &counted);
     }
     let syncs = open(&metrics.syncs);
     let mut total = text.metric(APP_SYNC_TOTAL);
@@ -111,6 +113,32 @@ fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving, server
         ];
         seconds.count(&labels, of.seconds);
     }
+}
+
+/// Counts by namespace and cluster, as applications say it, by the addresses instead: several words may mean one cluster.
+fn by_address(
+    all: Vec<((String, String), Counted)>,
+    servers: &Servers,
+) -> BTreeMap<(String, String), Counted> {
+    let mut sums: BTreeMap<(String, String), Counted> = BTreeMap::new();
+    for ((namespace, said), counted) in all {
+        match sums.entry((namespace, servers.address(&said).to_owned())) {
+            Entry::Vacant(place) => {
+                place.insert(counted);
+            }
+            Entry::Occupied(mut sum) => add(sum.get_mut(), &counted),
+        }
+    }
+    sums
+}
+
+/// Adds what was counted with the same upper ends.
+fn add(sum: &mut Counted, more: &Counted) {
+    for ((_, count), (_, more)) in sum.up_to.iter_mut().zip(&more.up_to) {
+        *count = count.saturating_add(*more);
+    }
+    sum.count = sum.count.saturating_add(more.count);
+    sum.seconds += more.seconds;
 }
 
 /// What is under way.
@@ -156,4 +184,29 @@ fn of_operations(text: &mut Text, metrics: &Metrics) {
         deadlines.count(&[("of", of)], *count);
     }
     text.metric(RETRIES).count(&[], tally.retries);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_one_cluster_is_counted_together() {
+        let counted = |up_to: [u64; 2], count, seconds| Counted {
+            up_to: vec![(0.25, up_to[0]), (1.0, up_to[1])],
+            count,
+            seconds,
+        };
+        let pair = |namespace: &str, cluster: &str| (namespace.to_owned(), cluster.to_owned());
+        let all = vec![
+            (pair("argocd", "https://10.0.0.1"), counted([1, 2], 3, 4.5)),
+            (pair("argocd", "https://10.0.0.1/"), counted([0, 5], 6, 7.25)),
+            (pair("team", "https://10.0.0.1"), counted([1, 1], 1, 0.5)),
+        ];
+        let expected = BTreeMap::from([
+            (pair("argocd", "https://10.0.0.1"), counted([1, 7], 9, 11.75)),
+            (pair("team", "https://10.0.0.1"), counted([1, 1], 1, 0.5)),
+        ]);
+        assert_eq!(by_address(all, &Servers::of(&[])), expected);
+    }
 }

@@ -4,6 +4,10 @@
 //! holds back its own applications, with its reason, and nothing else.
 
 mod asking;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod meaning;
+mod own;
 pub(crate) mod standing;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
@@ -11,6 +15,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tidegate_application::accounts::Accounts;
@@ -54,6 +59,10 @@ struct Known {
     declared: Vec<Declaration>,
     /// The Secrets that declare clusters are looked for, and were not seen yet.
     is_waited_for: bool,
+    /// Somebody was told so who goes to the cluster that is served.
+    is_own_awaited: AtomicBool,
+    /// What they say of the cluster that is served is other than it was just now.
+    is_own_news: bool,
     /// By server: each is declared by one Secret. What was declared once may be declared again.
     ways: BTreeMap<String, Way>,
 }
@@ -117,8 +126,40 @@ impl Meaningless {
 
 /// What a destination means.
 enum Meant {
-    Own,
+    /// The cluster that is served, for this project; empty for all.
+    Own(String),
     Declared(Box<Declaration>),
+}
+
+/// The cluster of a destination cannot be used, because of its Secret.
+fn unusable(asked: &str, one: &Declaration, problem: &str) -> Meaningless {
+    Meaningless::Wrong(format!(
+        "the cluster {asked} of spec.destination cannot be used: Secret {}: {problem}",
+        one.secret
+    ))
+}
+
+/// Several Secrets say different things of it.
+fn several(asked: &str, all: &[&Declaration]) -> Meaningless {
+    let secrets: Vec<&str> = all.iter().map(|one| one.secret.as_str()).collect();
+    Meaningless::Wrong(format!(
+        "the cluster {asked} of spec.destination is declared by several Secrets: {}; leave one of them",
+        secrets.join(", ")
+    ))
+}
+
+impl Known {
+    /// The Secrets were seen, or cannot be. Whether they were waited for.
+    fn come(&mut self) -> bool {
+        let is_come = std::mem::take(&mut self.is_waited_for);
+        self.is_own_news |= is_come && self.is_own_awaited.load(Ordering::Relaxed);
+        is_come
+    }
+
+    /// Those of the Secrets that declare this.
+    fn of(&self, is_it: impl Fn(&Declared) -> bool) -> Vec<&Declaration> {
+        self.declared.iter().filter(|one| is_it(&one.declared)).collect()
+    }
 }
 
 impl Way {
@@ -207,17 +248,33 @@ impl Places {
         }
     }
 
+    /// The address of the cluster that is served, where it is another than that which all of them have.
+    fn other_own_server(&self) -> Option<&str> {
+        Some(self.own_server()).filter(|server| *server != IN_CLUSTER_SERVER)
+    }
+
     fn is_own(&self, server: &str) -> bool {
         server == IN_CLUSTER_SERVER || server == self.own_server()
     }
 
     /// These clusters are declared, and no others.
-    pub(crate) fn declare(&self, mut declared: Vec<Declaration>) {
-        declared.iter_mut().for_each(|one| self.forbid(one));
+    pub(crate) fn declare(&self, declared: Vec<Declaration>) {
+        self.declare_all(declared, false);
+    }
+
+    /// The same; `have_come` where they are the Secrets that were waited for.
+    fn declare_all(&self, mut declared: Vec<Declaration>, have_come: bool) {
+        declared.iter_mut().for_each(|one| self.review(one));
         let mut known = self.known_mut();
-        if known.declared != declared {
+        let is_come = have_come && known.come();
+        let is_other = known.declared != declared;
+        if is_other {
+            let is_own_other = self.is_own_different(&known.declared, &declared);
+            known.is_own_news |= is_own_other;
             known.declared = declared;
-            drop(known);
+        }
+        drop(known);
+        if is_other || is_come {
             self.0.changed.send_replace(());
         }
     }
@@ -242,63 +299,55 @@ impl Places {
         (!known.is_waited_for).then(|| known.declared.clone())
     }
 
-    /// Whether a destination is another cluster than that which is served.
+    /// Whether a destination is another cluster than that which is served; for a while each is, when Secrets say other things
+    /// of that.
     pub(crate) fn is_elsewhere(&self, wanted: &ApplicationDestination) -> bool {
-        !matches!(self.meant(wanted), Ok(Meant::Own))
+        let is_news = self.known().is_own_news;
+        is_news || !matches!(self.meant(wanted), Ok(Meant::Own(_)))
     }
 
     fn meant(&self, wanted: &ApplicationDestination) -> Result<Meant, Meaningless> {
         let known = self.known();
         let (name, server) = (wanted.name.as_str(), wanted.server.trim_end_matches('/'));
-        let wrong = |words| Err(Meaningless::Wrong(words));
-        let is_it = |one: &&Declaration| match server {
-            "" => one.declared.name == name,
-            server => one.declared.server == server,
-        };
+        let wrong = |words: &str| Err(Meaningless::Wrong(words.to_owned()));
+        let is_own = |one: &Declared| self.is_own(&one.server);
         match (name, server) {
-            ("", "") => {
-                return wrong("spec.destination names no cluster; give it a server or a name".to_owned());
+            ("", "") => return wrong("spec.destination names no cluster; give it a server or a name"),
+            (IN_CLUSTER, "") => {
+                let is_it = |one: &Declared| {
+                    one.server == IN_CLUSTER_SERVER || (one.name == IN_CLUSTER && is_own(one))
+                };
+                return Self::served(name, &known.of(is_it));
             }
-            (IN_CLUSTER, "") => return Ok(Meant::Own),
-            ("", server) if self.is_own(server) => return Ok(Meant::Own),
+            ("", server) if self.is_own(server) => {
+                return Self::served(server, &known.of(|one| one.server == server));
+            }
             ("", _) | (_, "") => {}
-            _ => {
-                return wrong(
-                    "spec.destination has both a name and a server; give it one of them".to_owned(),
-                );
-            }
+            _ => return wrong("spec.destination has both a name and a server; give it one of them"),
         }
         let asked = if name.is_empty() { server } else { name };
-        let mut found: Vec<&Declaration> = known.declared.iter().filter(is_it).collect();
-        if let [one] = found.as_slice()
-            && !self.is_own(&one.declared.server)
-        {
+        let mut found = match server {
+            "" => known.of(|one| one.name == name),
+            server => known.of(|one| one.server == server),
+        };
+        if let [one] = found.as_slice() {
             // Whose credentials count for a server is to be said once, whatever it is called.
             let server = one.declared.server.clone();
-            found = known.declared.iter().filter(|other| other.declared.server == server).collect();
+            found = known.of(|one| one.server == server);
         }
         match found.as_slice() {
             // Its Secret gives it another name.
-            [one] if self.is_own(&one.declared.server) => Ok(Meant::Own),
+            [_, ..] if found.iter().all(|one| is_own(&one.declared)) => Self::served(asked, &found),
             [one] => match &one.problem {
                 None => Ok(Meant::Declared(Box::new((*one).clone()))),
-                Some(problem) => wrong(format!(
-                    "the cluster {asked} of spec.destination cannot be used: Secret {}: {problem}",
-                    one.secret
-                )),
+                Some(problem) => Err(unusable(asked, one, problem)),
             },
             [] => Err(Meaningless::Unknown(format!(
                 "the cluster {asked} of spec.destination is not known here; this process serves the {}, which is called {IN_CLUSTER} or {IN_CLUSTER_SERVER}{}",
                 self.0.destination,
                 others(&known.declared)
             ))),
-            several => {
-                let secrets: Vec<&str> = several.iter().map(|one| one.secret.as_str()).collect();
-                wrong(format!(
-                    "the cluster {asked} of spec.destination is declared by several Secrets: {}; leave one of them",
-                    secrets.join(", ")
-                ))
-            }
+            several_of => Err(several(asked, several_of)),
         }
     }
 
@@ -323,17 +372,15 @@ impl Places {
             "" => otherwise.to_owned(),
             namespace => namespace.to_owned(),
         };
-        let Meant::Declared(declaration) = meant else {
-            let (destination, cluster) = (self.0.destination.clone(), Arc::clone(&self.0.cluster));
-            let namespace = namespace(&self.0.namespace);
-            let mut servers = vec![IN_CLUSTER_SERVER.to_owned()];
-            servers.extend((self.own_server() != IN_CLUSTER_SERVER).then(|| self.own_server().to_owned()));
-            let name = IN_CLUSTER.to_owned();
-            let target =
-                DeployTarget { servers, name, namespace: namespace.clone(), ..DeployTarget::default() };
-            return Ok(Place { destination, cluster, namespace, target });
+        let Declaration { declared, project, .. } = match meant {
+            // A Secret may say that it is not to be used.
+            Meant::Own(_) if self.awaits_secrets() => {
+                let words = "the Secrets that declare clusters, which were not seen yet".to_owned();
+                return Err(NoPlace::Unasked(words));
+            }
+            Meant::Own(project) => return Ok(self.own_place(namespace(&self.0.namespace), project)),
+            Meant::Declared(declaration) => *declaration,
         };
-        let Declaration { declared, project, .. } = *declaration;
         let Declared { name, server, .. } = &declared;
         let away = |reason: &str| {
             let words =
@@ -369,7 +416,7 @@ impl Places {
                 .ways
                 .get(&declaration.declared.server)
                 .map_or_else(own, |way| Arc::clone(&way.permits)),
-            Ok(Meant::Own) | Err(_) => own(),
+            Ok(Meant::Own(_)) | Err(_) => own(),
         }
     }
 
@@ -423,106 +470,4 @@ fn others(declared: &[Declaration]) -> String {
     let names: BTreeSet<&str> = declared.iter().map(|one| one.declared.name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     if names.is_empty() { String::new() } else { format!(", and {}", names.join(", ")) }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-mod meaning {
-    use super::*;
-    use crate::simulated;
-
-    fn resolve(
-        destination: Destination,
-        name: &str,
-        server: &str,
-        namespace: &str,
-    ) -> Result<String, String> {
-        let places = Places::new(destination, Arc::new(simulated::empty()), "default".to_owned());
-        let (name, server, namespace) = (name.to_owned(), server.to_owned(), namespace.to_owned());
-        let wanted = ApplicationDestination { name, server, namespace, ..ApplicationDestination::default() };
-        places.resolve(&wanted).map(|place| place.namespace).map_err(|none| none.to_string())
-    }
-
-    fn real() -> Destination {
-        Destination::Kubernetes {
-            context: "staging".to_owned(),
-            server: "https://10.0.0.1:6443".to_owned(),
-            kubeconfig: None,
-            impersonate: Default::default(),
-            uid: String::new(),
-        }
-    }
-
-    fn declaration(secret: &str, name: &str, server: &str, problem: Option<&str>) -> Declaration {
-        Declaration {
-            secret: secret.to_owned(),
-            declared: Declared { name: name.to_owned(), server: server.to_owned(), ..Declared::default() },
-            problem: problem.map(str::to_owned),
-            ..Declaration::default()
-        }
-    }
-
-    #[test]
-    fn a_declared_cluster_is_known_by_its_name_or_its_address() {
-        let places = Places::new(real(), Arc::new(simulated::empty()), "default".to_owned());
-        places.declare(vec![
-            declaration("argocd/a", "staging", "https://10.0.0.2:6443", None),
-            declaration("argocd/b", "twice", "https://10.0.0.3:6443", None),
-            declaration("argocd/c", "twice", "https://10.0.0.4:6443", None),
-            declaration("argocd/d", "broken", "https://10.0.0.5:6443", Some("its config is no JSON object")),
-            declaration("argocd/e", "home", "https://10.0.0.1:6443", None),
-            declaration("argocd/f", "blue", "https://10.0.0.6:6443", None),
-            declaration("argocd/g", "green", "https://10.0.0.6:6443", None),
-        ]);
-        for (name, server, expected) in [
-            ("staging", "", "staging at https://10.0.0.2:6443 was not asked yet"),
-            ("", "https://10.0.0.2:6443/", "was not asked yet"),
-            ("twice", "", "declared by several Secrets: argocd/b, argocd/c"),
-            ("", "https://10.0.0.3:6443", "was not asked yet"),
-            ("blue", "", "declared by several Secrets: argocd/f, argocd/g; leave one"),
-            ("green", "", "declared by several Secrets: argocd/f, argocd/g; leave one"),
-            ("", "https://10.0.0.6:6443", "declared by several Secrets: argocd/f, argocd/g; leave one"),
-            ("broken", "", "Secret argocd/d: its config is no JSON object"),
-            (
-                "nobody",
-                "",
-                "is called in-cluster or https://kubernetes.default.svc, and blue, broken, green, home, staging, twice",
-            ),
-            ("home", "", ""),
-            ("in-cluster", "", ""),
-        ] {
-            let (name, server) = (name.to_owned(), server.to_owned());
-            let wanted = ApplicationDestination { name, server, ..ApplicationDestination::default() };
-            let said = places.resolve(&wanted).map_or_else(|none| none.to_string(), |_| String::new());
-            let is_said = if expected.is_empty() { said.is_empty() } else { said.contains(expected) };
-            assert!(is_said, "{wanted:?}: {said}");
-            let is_unasked = said.contains("was not asked yet");
-            assert_eq!(places.unasked(&wanted).is_some(), is_unasked, "{wanted:?}");
-            assert_eq!(places.is_elsewhere(&wanted), !expected.is_empty());
-        }
-    }
-
-    #[test]
-    fn only_the_cluster_that_is_served_is_meant() {
-        for (name, server, namespace, expected) in [
-            (IN_CLUSTER, "", "shop", Ok("shop")),
-            (IN_CLUSTER, "", "", Ok("default")),
-            ("", IN_CLUSTER_SERVER, "", Ok("default")),
-            ("", "https://kubernetes.default.svc/", "", Ok("default")),
-            ("", "", "shop", Err("names no cluster")),
-            (IN_CLUSTER, IN_CLUSTER_SERVER, "", Err("both")),
-            ("staging", "", "", Err("staging")),
-            ("", "https://10.0.0.2:6443", "", Err("10.0.0.2")),
-        ] {
-            for destination in [Destination::Simulated, real()] {
-                let found = resolve(destination, name, server, namespace);
-                match expected {
-                    Ok(expected) => assert_eq!(found.as_deref(), Ok(expected), "{name} {server}"),
-                    Err(part) => assert!(found.unwrap_err().contains(part), "{name} {server}"),
-                }
-            }
-        }
-        assert!(resolve(real(), "", "https://10.0.0.1:6443/", "").is_ok());
-        assert!(resolve(Destination::Simulated, "", "https://10.0.0.1:6443", "").is_err());
-    }
 }

@@ -30,7 +30,6 @@ impl Places {
         let mut changes = self.0.changed.subscribe();
         let mut is_first = true;
         loop {
-            changes.borrow_and_update();
             if let Err(error) = self.read_files().await {
                 tracing::warn!(%error, "the clusters that are declared are those read before");
             }
@@ -43,7 +42,10 @@ impl Places {
                     Ok(()) => tell(),
                     Err(_) => return,
                 },
-                () = tokio::time::sleep(ASK_EVERY) => {}
+                // Whoever is told of it has been told by now.
+                () = tokio::time::sleep(ASK_EVERY) => {
+                    self.known_mut().is_own_news = false;
+                }
             }
         }
     }
@@ -54,7 +56,7 @@ impl Places {
     }
 
     pub(super) fn have_come(&self) {
-        if std::mem::take(&mut self.known_mut().is_waited_for) {
+        if self.known_mut().come() {
             self.0.changed.send_replace(());
         }
     }
@@ -90,8 +92,7 @@ impl Places {
                 }
             }
             is_told = false;
-            self.declare(known.values().cloned().collect());
-            self.have_come();
+            self.declare_all(known.values().cloned().collect(), true);
         }
     }
 

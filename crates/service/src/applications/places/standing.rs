@@ -12,6 +12,8 @@ pub struct ClusterStanding {
     pub names: Vec<String>,
     /// Its address.
     pub server: String,
+    /// Other addresses by which applications may mean it.
+    pub other_servers: Vec<String>,
     /// It answered when it was asked last, and nothing is wrong with what declares it.
     pub is_connected: bool,
     /// Objects that applications have there, be they there or not.
@@ -27,14 +29,24 @@ impl Places {
     pub(crate) fn standing(&self, watching: &Watchings) -> Vec<ClusterStanding> {
         let stands = |name: &str, server: &str, is_connected, Seen { objects, kinds, events, .. }| {
             let (names, server) = (vec![name.to_owned()], server.to_owned());
-            ClusterStanding { names, server, is_connected, objects, kinds, events }
+            let other_servers = Vec::new();
+            ClusterStanding { names, server, other_servers, is_connected, objects, kinds, events }
         };
         // Nobody asks it but by what it is asked for anyway.
         let own = watching.seen(&self.0.destination);
-        let mut all = vec![stands(IN_CLUSTER, IN_CLUSTER_SERVER, !own.is_blind, own)];
+        let mut first = stands(IN_CLUSTER, IN_CLUSTER_SERVER, !own.is_blind, own);
+        first.other_servers.extend(self.other_own_server().map(str::to_owned));
+        let mut all = vec![first];
         let known = self.known();
         for Declaration { declared: Declared { name, server, .. }, problem, .. } in &known.declared {
-            if server.is_empty() || self.is_own(server) {
+            if server.is_empty() {
+                continue;
+            }
+            if self.is_own(server) {
+                // Applications may go by the name that its Secret gives it.
+                if let Some(own) = all.first_mut().filter(|own| !own.names.contains(name)) {
+                    own.names.push(name.clone());
+                }
                 continue;
             }
             // What several Secrets declare cannot be used.
