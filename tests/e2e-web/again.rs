@@ -194,7 +194,7 @@ pub fn what_is_not_done_of_a_wave_is_marked_as_done() {
         facts,
         [
             "ann marks Deployment fleet/frontend as done: warm enough for today",
-            "ann marks hook Job fleet/warm-up as done: warm enough for today",
+            "ann marks Sync hook Job fleet/warm-up as done: warm enough for today",
         ]
     );
     // The next wave came after that, nothing was written twice, and the hook runs on.

@@ -12,6 +12,7 @@ pub const NO_SET: Different = Different { rollout: None, has_no_set: true, is_ga
 pub const DIALOG: &str = "document.querySelector('dialog[open]')";
 const CLOSED: &str = "!document.querySelector('dialog')";
 const FRONTEND: &str = "/api/v1/applications/argocd/frontend";
+const ENDED: &str = "/api/v1/applications/argocd/backend/terminate";
 
 /// Nobody syncs an Application but people.
 pub fn by_hand(bench: &Bench, name: &str) {
@@ -58,6 +59,22 @@ pub fn confirm(browser: &Browser, reason: &str) {
 #[track_caller]
 pub fn asks(browser: &Browser, words: &str) {
     browser.until(&format!("{DIALOG}.textContent.includes({})", json!(words)));
+}
+
+/// What the page asks for from here on is kept, until another one is loaded.
+pub fn keep_what_is_sent(browser: &Browser) {
+    browser.run(
+        "window.asked ??= window.fetch; window.sent = [];
+         window.fetch = (path, options) => { window.sent.push([String(path), options?.body]); return window.asked(path, options); }",
+    );
+}
+
+/// It has asked for something by a path that ends like this, and has said this.
+#[track_caller]
+pub fn sent(browser: &Browser, path: &str, said: &Value) {
+    browser.until(&format!(
+        "window.sent.some(([path, body]) => path.endsWith('{path}') && Object.entries({said}).every(([name, value]) => JSON.parse(body)[name] === value))"
+    ));
 }
 
 /// The operation of an Application that comes after another one, when it is over, as `ops show` tells it.
@@ -222,8 +239,14 @@ pub fn what_is_synced_by_hand_is_tried_pruned_and_goes_back() {
 pub fn a_prune_that_needs_a_confirmation_is_named_and_confirmed() {
     let bench = folder(&NO_SET);
     by_hand(&bench, "frontend");
-    let kept = "metadata:\n  name: old\n  annotations: {argocd.argoproj.io/sync-options: Prune=confirm}\n";
-    bench.write("fleet/repo/frontend/old.yaml", format!("apiVersion: v1\nkind: ConfigMap\n{kept}"));
+    let kept = |name: &str, wave: u8| {
+        let asks = "argocd.argoproj.io/sync-options: Prune=confirm";
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  annotations: {{{asks}, argocd.argoproj.io/sync-wave: \"{wave}\"}}\n"
+        )
+    };
+    let both = format!("{}---\n{}", kept("old", 0), kept("ancient", 5));
+    bench.write("fleet/repo/frontend/old.yaml", both);
     commit(&bench);
     let service = Service::in_folder(bench);
     service.until("/api/v1/applications?name=frontend", |found| found["matching"] == 1);
@@ -239,13 +262,17 @@ pub fn a_prune_that_needs_a_confirmation_is_named_and_confirmed() {
     browser.open(&format!("/operations/{id}"));
     browser.press("Confirm prunes…");
     asks(&browser, "These objects are deleted:");
+    // The one that its wave waits for, and the one of a later wave that is asked about no more.
     asks(&browser, "ConfigMap fleet/old");
+    asks(&browser, "ConfigMap fleet/ancient");
+    asks(&browser, " by the same confirmation");
     assert_eq!(deletions(&service.bench, "ConfigMap", "old"), 0);
     confirm(&browser, "nobody reads it");
     let pruned = over(&service, "frontend", Some(&synced));
     assert_eq!((&pruned["id"], &pruned["phase"]), (&json!(id), &json!("Succeeded")));
     assert_eq!(object(&pruned, "ConfigMap", "old")["status"], "Pruned");
-    assert_eq!(deletions(&service.bench, "ConfigMap", "old"), 1);
+    let gone = ["old", "ancient"].map(|name| deletions(&service.bench, "ConfigMap", name));
+    assert_eq!(gone, [1, 1]);
     let facts = service.bench.json(&["ops", "log", id, "-o", "json"]);
     let confirmed = facts.as_array().unwrap().iter().find(|fact| fact["kind"] == "prune-confirmed").unwrap();
     assert_eq!(confirmed["details"], json!({"by": "ann", "reason": "nobody reads it"}));
@@ -270,7 +297,7 @@ pub fn an_operation_is_terminated_where_it_is_looked_at() {
             found["items"][0]["id"].is_string() && Some(&found["items"][0]["id"]) != before.as_ref()
         });
         let id = found["items"][0]["id"].as_str().unwrap().to_owned();
-        before = Some(json!(id));
+        let older = before.replace(json!(id));
         let operation = format!("/api/v1/operations/{id}");
         let is_running = |one: &Value| {
             let all = one["resources"].as_array().unwrap();
@@ -294,8 +321,20 @@ pub fn an_operation_is_terminated_where_it_is_looked_at() {
         browser.until(CLOSED);
         let told = service.get(&operation);
         assert!(is_running(&told) && told["phase"] == "Running", "{told:#}");
+        // Who means the one before ends nothing of this one.
+        if let Some(older) = older {
+            let body = json!({"operation": older, "reason": "late"});
+            let refused =
+                service.ask("POST", ENDED, &[&format!("authorization: Bearer {OPERATOR}")], Some(&body));
+            assert_eq!((refused.status, refused.body.contains(&id)), (409, true), "{}", refused.body);
+            assert!(is_running(&service.get(&operation)));
+        }
+        keep_what_is_sent(&browser);
         browser.press("Terminate…");
         confirm(&browser, reason);
+        if number == 1 {
+            sent(&browser, "/terminate", &json!({"operation": id}));
+        }
         service.until(&operation, |one| one["finishedAt"].is_string());
         let ended = shown(&service, &id);
         assert_eq!(

@@ -250,6 +250,8 @@ pub fn texts_of_a_set_and_its_rollout_are_texts() {
         json!(format!("gate {GATE}"))
     ));
     is_safe(&browser);
+    // An approval is not what it waits for.
+    browser.until("!document.querySelector('[data-do=\"Approve…\"]')");
     // What would be: a rollout, and the deletion, in the view and in the question.
     let selects = json!(format!("env in ({ADDRESS})"));
     browser.press("preview-rollout");
@@ -319,8 +321,8 @@ spec:
 /// It is shown while the hook runs, in order, without a reload; and it stays text.
 pub fn what_a_hook_writes_is_text_and_shown_while_it_runs() {
     let bench = folder(&Different { has_no_set: true, ..Different::default() });
-    let mut lines = vec![MARKUP.to_owned(), BREAKS.to_owned()];
-    lines.extend((0..38).map(|number| format!("step {number}")));
+    let mut lines = vec![MARKUP.to_owned(), BREAKS.to_owned(), "it is \u{202e}enod".to_owned()];
+    lines.extend((0..37).map(|number| format!("step {number}")));
     let talks = TALKS.replace("LASTS", "41s").replace("LOGS", &json!(lines.join("\n")).to_string());
     bench.write("fleet/repo/frontend/talks.yaml", talks);
     bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
@@ -335,7 +337,8 @@ pub fn what_a_hook_writes_is_text_and_shown_while_it_runs() {
     assert!(running.as_str().unwrap().contains("Running"), "{running}");
     let shown = browser.run(&format!("return {said}"));
     let shown: Vec<&str> = shown.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
-    assert_eq!(shown[..4], [MARKUP, BREAKS, "step 0", "step 1"]);
+    // What turns the direction around is shown by its number.
+    assert_eq!(shown[..4], [MARKUP, BREAKS, "it is ⟨U+202E⟩enod", "step 0"]);
     assert_eq!(
         browser.run(
             "return [window.hit ?? null, document.querySelectorAll('main img, main script, main [onload], main [onerror]').length,
@@ -350,6 +353,7 @@ pub fn what_a_hook_writes_is_text_and_shown_while_it_runs() {
     browser.until(&format!("{said}.length === 40"));
     browser.until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
     let shown = browser.run(&format!("return {said}"));
+    let lines: Vec<String> = lines.iter().map(|line| line.replace('\u{202e}', "⟨U+202E⟩")).collect();
     assert_eq!(shown, json!(lines));
     let logs = service.get(&format!("/api/v1/operations/{id}/logs"));
     assert_eq!(logs["items"], json!([]));

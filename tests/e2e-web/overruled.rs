@@ -5,11 +5,13 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::decisions::{
-    DIALOG, NO_SET, asks, commit, confirm, confirm_with_a_reason, deletions, object, replace, shown,
+    DIALOG, NO_SET, asks, commit, confirm, confirm_with_a_reason, deletions, keep_what_is_sent, object,
+    replace, sent, shown,
 };
 use crate::service::{Different, OPERATOR, Service, folder};
 
-/// Two hooks that begin together: one that succeeds when it is tried a third time, and one that does not end.
+/// Hooks that begin together: one that succeeds when it is tried a third time, one that does not end, and one that runs once more at
+/// the end.
 const HOOKS: &str = "apiVersion: batch/v1
 kind: Job
 metadata:
@@ -29,6 +31,15 @@ spec:
   backoffLimit: 0
   template:
     spec: {restartPolicy: Never, containers: [{name: main, image: example.com/endless:1}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: twice
+  annotations: {argocd.argoproj.io/hook: \"PreSync,PostSync\", sim.tidegate.dev/ready-after: 100ms}
+spec:
+  template:
+    spec: {restartPolicy: Never, containers: [{name: main, image: example.com/twice:1}]}
 ";
 
 pub fn objects_are_retried_skipped_and_marked_as_done() {
@@ -66,7 +77,13 @@ pub fn objects_are_retried_skipped_and_marked_as_done() {
     confirm(&browser, "third time lucky");
     has_ended(3);
     // What runs is not to be tried again, and what is done needs nothing.
-    browser.until("[...document.querySelectorAll('#results ~ .scroll [data-do*=\" Job \"]')].map((one) => one.dataset.do).join() === 'Skip Job fleet/endless,Mark as done Job fleet/endless'");
+    browser.until("[...document.querySelectorAll('#results ~ .scroll [data-do*=\" Job \"]')].map((one) => one.dataset.do).join() === 'Skip Job fleet/endless,Mark as done Job fleet/endless,Skip Job fleet/twice of PostSync,Mark as done Job fleet/twice of PostSync'");
+    // What is to run later is gone on without as well, and that is told where it is.
+    browser.press("Skip Job fleet/twice of PostSync");
+    asks(&browser, "Application frontend, wave PostSync/0.");
+    confirm_with_a_reason(&browser, "once is enough");
+    browser.run("document.querySelector('.picture ~ details').open = true");
+    browser.until("[...document.querySelectorAll('.picture ~ details tbody tr')].filter((row) => row.cells[0].textContent === 'hook Job fleet/twice').map((row) => row.cells[7].textContent.includes('skipped by ann')).join() === 'false,true'");
     browser.press("Skip Job fleet/endless");
     asks(
         &browser,
@@ -103,9 +120,10 @@ pub fn objects_are_retried_skipped_and_marked_as_done() {
     assert_eq!(
         facts,
         [
-            "ann has hook Job fleet/flaky tried again: the lock is gone",
-            "ann has hook Job fleet/flaky tried again: third time lucky",
-            "ann skips hook Job fleet/endless: it was done by hand",
+            "ann has PreSync hook Job fleet/flaky tried again: the lock is gone",
+            "ann has PreSync hook Job fleet/flaky tried again: third time lucky",
+            "ann skips PostSync hook Job fleet/twice: once is enough",
+            "ann skips PreSync hook Job fleet/endless: it was done by hand",
             "ann marks Deployment fleet/frontend as done: warm enough",
         ]
     );
@@ -238,12 +256,28 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
         seconds <= 6000 && left * 60 <= seconds + 60 && left * 60 + 60 >= after,
         "{left} min: {explained:#}, {after}"
     );
+    // Who means another rollout has nothing done to this one.
+    let run = &told["rolloutId"];
+    let body = json!({"run": qa, "reason": "late"});
+    for what in ["pause", "skip", "terminate"] {
+        let mut body = body.clone();
+        if what == "skip" {
+            body["step"] = json!(2);
+        }
+        let path = format!("{SHOPS}/{what}");
+        let refused =
+            service.ask("POST", &path, &[&format!("authorization: Bearer {OPERATOR}")], Some(&body));
+        let names_it = refused.body.contains(run.as_str().unwrap());
+        assert_eq!((refused.status, names_it), (409, true), "{what}: {}", refused.body);
+    }
+    keep_what_is_sent(&browser);
     browser.press("Terminate…");
     asks(&browser, "What is at work is stopped, and the rollout ends. Applications stay as they are then.");
     asks(&browser, "At work: qa-cart");
     asks(&browser, "Not begun: ");
     asks(&browser, "prod-cart, prod-catalog, prod-checkout, prod-search");
     confirm(&browser, "the wrong image");
+    sent(&browser, "/terminate", &json!({"run": run}));
     let runs = service
         .until("/api/v1/runs?applicationSet=argocd/shops", |found| found["items"][0]["end"].is_string());
     let id = runs["items"][0]["id"].as_str().unwrap();

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::browser::{Browser, key};
+use crate::decisions::{asks, confirm_with_a_reason, keep_what_is_sent, sent};
 use crate::service::{Different, OPERATOR, READER, Service, folder};
 
 const NO_SET: Different = Different { rollout: None, has_no_set: true, is_gated: false };
@@ -66,6 +67,8 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     // No button is there for what the service would refuse.
     browser.await_text("It is synced by itself, so it cannot go back");
     browser.until("!document.querySelector('[data-do^=\"rollback \"]')");
+    while_it_is_deleted(&browser);
+    browser.open("/applications/argocd/frontend");
     browser.press("Delete…");
     browser.until(&format!("{DIALOG}.textContent.includes('argocd/frontend is deleted')"));
     browser.until(&format!(
@@ -94,6 +97,25 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
         left.as_array().unwrap().iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect();
     assert!(!names.contains(&"frontend") && names.contains(&"backend"), "{names:?}");
     service.end();
+}
+
+/// The view of an Application of which the list says that it is being deleted: there is no next sync of it.
+fn while_it_is_deleted(browser: &Browser) {
+    browser.open("/");
+    browser.until("document.querySelector('[data-key=\"argocd/frontend\"] .name a')");
+    browser.run(
+        "window.asked ??= window.fetch;
+         window.fetch = async (path, ...rest) => {
+           const answer = await window.asked(path, ...rest);
+           if (!path.startsWith('/api/v1/applications?')) return answer;
+           const told = await answer.json();
+           told.items.forEach((one) => { one.deleting = true; });
+           return new Response(JSON.stringify(told), {status: 200});
+         }",
+    );
+    browser.click("[data-key=\"argocd/frontend\"] .name a");
+    browser.until("document.getElementById('order')?.textContent === 'It is being deleted' && document.querySelector('.lead + .lead')?.textContent === 'It is being deleted.'");
+    browser.until("!document.querySelector('[aria-labelledby=order] .phase') && !document.querySelector('[data-do=\"Sync…\"]')");
 }
 
 pub fn a_plan_that_waits_is_shown_and_approved() {
@@ -287,11 +309,14 @@ pub fn an_operation_is_held_goes_on_and_is_approved() {
     browser.until(&format!("getComputedStyle({table}.rows[1].cells[6]).display === 'block' && {table}.scrollWidth <= {table}.parentElement.clientWidth"));
     browser.until("document.documentElement.scrollWidth === 360");
     browser.size(1280, 900);
+    keep_what_is_sent(&browser);
     browser.press("Approve…");
     browser.until(&format!(
         "{DIALOG}.textContent.includes('The wave of backend that waits for approval begins: wave 3 of 3')"
     ));
     browser.press("confirm");
+    // That one and no other.
+    sent(&browser, "/approve", &json!({"wave": 3}));
     browser.until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
     // Who did what is in the record, for whoever looks later.
     browser.until(
@@ -307,6 +332,20 @@ pub fn what_is_skipped_of_an_operation_is_not_taken_for_done() {
     let id = service.newest("backend");
     let mut browser = service.browser(OPERATOR);
     browser.open(&format!("/operations/{id}"));
+    // One object alone, before its wave begins; and after all not. What waits for its wave is not to be tried.
+    browser.press("Skip Deployment fleet/backend");
+    asks(&browser, "Application backend, wave Sync/1.");
+    browser.press("leave");
+    browser.until("!document.querySelector('[data-do=\"Retry Deployment fleet/backend\"]')");
+    service.post(&format!("/api/v1/operations/{id}/pause"), &json!({}));
+    browser.press("Skip Deployment fleet/backend");
+    confirm_with_a_reason(&browser, "perhaps not");
+    browser.press("Retry Deployment fleet/backend");
+    browser.write("#field-reason", "after all");
+    browser.press("confirm");
+    let own = "[...document.querySelectorAll('#results ~ .scroll tbody tr')].find((row) => row.textContent.includes('Deployment fleet/backend'))";
+    browser.until(&format!("{own}?.textContent.split('after all').length === 2 && !{own}.querySelector('[data-do^=\"Retry \"]') && {own}.querySelector('[data-do^=\"Skip \"]')"));
+    service.post(&format!("/api/v1/operations/{id}/unpause"), &json!({}));
     browser.press("Skip what is not done of wave Sync/1");
     browser.until(&format!("{DIALOG}.textContent.includes('The operation goes on without')"));
     browser.until(&format!("{DIALOG}.textContent.includes('Application backend, wave Sync/1, 1 object: Deployment fleet/backend.')"));

@@ -41,6 +41,10 @@ export function showApplication(view, namespace, name) {
   }
 
   function showOrder() {
+    if (state.line?.deleting) {
+      saidGone(order);
+      return;
+    }
     refill(order.firstElementChild, h("h2", { id: "order" }, "In the order of the next sync"),
       state.plan?.waves.length > 0 ? saveButton("the next sync", `${name}-next-sync`, () => pictureOf(state)) : null);
     refill(order.lastElementChild, orderOf(state), [problems.plan, problems.resources].filter(Boolean).map((words) => h("p.problem", null, words)));
@@ -134,7 +138,7 @@ export function showApplication(view, namespace, name) {
   // What differs is not what the plan changes, where that is of another revision.
   function drawDiffers() {
     const isOther = state.line?.plan && state.kept && state.kept.revision !== state.line.revision;
-    diff.firstElementChild.textContent = isOther ? `What differs from revision ${short(state.line.revision)}` : "What differs";
+    fill(diff.firstElementChild, isOther ? `What differs from revision ${short(state.line.revision)}` : "What differs");
   }
 
   async function askChanges(hash) {
@@ -199,6 +203,12 @@ export function showApplication(view, namespace, name) {
   };
 }
 
+// There is no next sync of what is being deleted: its operation shows in which order its objects go.
+function saidGone(order) {
+  refill(order.firstElementChild, h("h2", { id: "order" }, "It is being deleted"));
+  refill(order.lastElementChild, h("p", null, "It is not synced any more. In which order its objects go is shown by the operation that deletes it."));
+}
+
 // What went wrong, in words; nothing where nothing did.
 const wordsOf = (problem) => (problem ? problem.words ?? String(problem) : null);
 
@@ -214,6 +224,7 @@ function headOf({ resource, line, window, resources }, path, problems) {
     problems.line ? h("p.problem", null, problems.line) : null,
     h("div.lead", null, operation ? [folded(operation.message), " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
     operation?.finishedAt && !operation.id ? h("p.quiet", null, `It never began, so it is not among the operations. Asked for by ${operation.by || "nobody"}, `, time(operation.finishedAt)) : null,
+    line.deleting ? h("p.lead", null, "It is being deleted.") : null,
     line.awaits ? h("p.lead", null, `It ${line.awaits}. `, link(paths.set(line.namespace, line.set), "See the ApplicationSet")) : null,
     operation?.reason ? h("div.quiet", null, `Asked for by ${operation.by}: `, folded(operation.reason)) : null,
     applicationActions(line, path, resources) ?? h("div"),

@@ -1,7 +1,7 @@
 // What differs, object by object and field by field. Values of Secrets are masked by whoever tells it.
 
 import { h } from "./draw.js";
-import { linesOf, plain } from "./lines.js";
+import { linesOf } from "./lines.js";
 import { badge, count, findingOf, objectKey, objectName } from "./words.js";
 
 // So many fields of an object are shown.
@@ -23,8 +23,8 @@ export function diffOf({ objects, warnings }) {
 }
 
 function changeOf(change) {
-  const shown = (value) => plain(typeof value === "string" ? value : JSON.stringify(value, null, 2));
-  const name = h("dt", null, h("code", null, plain(change.path) || "the whole object"));
+  const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+  const name = h("dt", null, h("code", null, change.path || "the whole object"));
   const isText = (value) => typeof value === "string";
   if (isText(change.before) && isText(change.after) && `${change.before}${change.after}`.includes("\n")) {
     return h("div", null, name, h("dd", null, linesOf(change.before, change.after)));

@@ -1,4 +1,4 @@
-// What is put on the page. Every text goes in as text: there is no way from a string to markup.
+// What is put on the page. Every text goes in as text: there is no way from a string to markup, and none that turns its direction.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -12,6 +12,15 @@ export function svg(what, attributes, ...children) {
   return build(document.createElementNS(SVG, what.split(".")[0]), what, attributes, children);
 }
 
+// What would turn the direction of a text around, or is seen as nothing, is shown by its number.
+function plain(text) {
+  return text.replace(/[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g,
+    (sign) => `⟨U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
+// Attributes that people read or hear.
+const READ = new Set(["title", "aria-label"]);
+
 function build(element, what, attributes, children) {
   const classes = what.split(".").slice(1);
   if (classes.length > 0) element.setAttribute("class", classes.join(" "));
@@ -20,7 +29,7 @@ function build(element, what, attributes, children) {
     if (name.startsWith("on")) listen(element, name.slice(2), value);
     else if (name === "look") Object.entries(value).forEach(([style, text]) => element.style.setProperty(style, text));
     else if (name === "value" && "value" in element) element.value = value;
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true ? "" : READ.has(name) ? plain(String(value)) : String(value));
   }
   element.append(...parts(children));
   return element;
@@ -47,7 +56,7 @@ function adoptAll(old, fresh) {
 
 function parts(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
-    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
+    .map((child) => (child instanceof Node ? child : document.createTextNode(plain(String(child)))));
 }
 
 // Puts these in the place of what is there.
@@ -125,13 +134,14 @@ export function outside(address, text) {
 // Tells those who cannot see it.
 export function say(text) {
   const said = document.getElementById("said");
-  if (said && said.textContent !== text) said.textContent = text;
+  if (said && said.textContent !== plain(text)) said.textContent = plain(text);
 }
 
 // A line at the top for everybody, until it is taken away.
 export function notice(text) {
   const place = document.getElementById("notice");
-  if (place.textContent !== (text ?? "")) place.textContent = text ?? "";
+  const shown = plain(text ?? "");
+  if (place.textContent !== shown) place.textContent = shown;
   place.hidden = !text;
 }
 

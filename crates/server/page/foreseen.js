@@ -2,7 +2,6 @@
 
 import { look } from "./ask.js";
 import { fill, h, link, paths } from "./draw.js";
-import { plain } from "./lines.js";
 import { count, long, short, terms } from "./words.js";
 
 // So many fields of an Application are shown.
@@ -84,8 +83,8 @@ function wouldGo(one, namespace) {
 
 // From what to what.
 function fieldsOf({ fields }) {
-  const shown = (value) => (value === undefined || value === null ? "nothing" : plain(typeof value === "string" ? value : JSON.stringify(value)));
-  return h("ul.fields", null, fields.slice(0, FIELDS).map((one) => h("li", null, h("code", null, plain(one.field)), `: ${shown(one.before)} → ${shown(one.after)}`)),
+  const shown = (value) => (value === undefined || value === null ? "nothing" : typeof value === "string" ? value : JSON.stringify(value));
+  return h("ul.fields", null, fields.slice(0, FIELDS).map((one) => h("li", null, h("code", null, one.field), `: ${shown(one.before)} → ${shown(one.after)}`)),
     fields.length > FIELDS ? h("li.quiet", null, `and ${count(fields.length - FIELDS, "other field")}, which are not shown`) : null);
 }
 

@@ -9,12 +9,6 @@ const SHOWN = 500;
 // Of so many pairs of lines it is found out which belong together; of more, all old ones are taken away and all new ones added.
 const PAIRS = 4_000_000;
 
-// What would turn the direction of a text around, or is seen as nothing, is shown by its number.
-export function plain(text) {
-  return text.replace(/[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g,
-    (sign) => `⟨U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
-}
-
 // The lines of both, in order: [" ", line] for those of both, ["-", line] and ["+", line] for those of one.
 export function compared(before, after) {
   const [old, fresh] = [before.split("\n"), after.split("\n")];
@@ -77,7 +71,7 @@ export function linesOf(before, after) {
     skip();
     const [look, heard] = LOOK[sign];
     shown.push(h(`div.${look}`, { title: sign === "-" ? null : `line ${number}` }, heard ? h("span.unseen", null, heard) : null,
-      h("span.sign", { "aria-hidden": "true" }, { "-": "−", "+": "+" }[sign] ?? " "), plain(line)));
+      h("span.sign", { "aria-hidden": "true" }, { "-": "−", "+": "+" }[sign] ?? " "), line));
   }
   skip();
   const most = shown.slice(0, SHOWN);

@@ -6,11 +6,11 @@ import { follow } from "./news.js";
 import { applicationLink } from "./operations.js";
 import { followOutput } from "./output.js";
 import { saveButton } from "./picture.js";
-import { operationActions, taskActions, waveActions } from "./steer.js";
+import { isBeyond, operationActions, taskActions, waveActions } from "./steer.js";
 import { Story } from "./story.js";
 import { KEPT_WIDTH, drawTimeline, keepDrawn, legend, timelineTable } from "./timeline.js";
 import { objectsOf, wavesPicture } from "./waves.js";
-import { approvalOf, badge, between, clock, count, findingOf, folded, long, objectName, objectState, resultOf, short, shortHash, terms, time, tone } from "./words.js";
+import { approvalOf, badge, between, clock, count, findingOf, folded, long, objectKey, objectName, objectState, resultOf, short, shortHash, terms, time, tone } from "./words.js";
 
 // So many facts, and so many objects, are listed at once.
 const FACTS = 200;
@@ -231,21 +231,52 @@ function logsOf(operation, story) {
     h("pre", { tabindex: "0" }, log.text)));
 }
 
+// What an operation has not come to yet, as its plan has it: of that, too, single objects can be gone on without.
+function comingOf(operation, story) {
+  if (operation.finishedAt) return [];
+  const own = (one, { phase, wave }) => `${phase} ${wave} ${objectKey(one)}`;
+  const known = new Set(operation.resources.map((one) => own(one, { phase: one.syncPhase, wave: one.wave })));
+  const isComing = (task, wave) => !["unchanged", "prune-skipped"].includes(task.action) && !known.has(own(task, wave));
+  return operation.waves.filter((wave) => !isBeyond(wave)).flatMap((wave) => story.tasksOf(wave).filter((task) => isComing(task, wave))
+    .map((task) => ({ ...task, syncPhase: wave.phase, wave: wave.wave, hookType: task.hook ? wave.phase : null, message: task.reason, isComing: true })));
+}
+
+// What people call an object: with its phase, where a hook runs in several.
+function namer(operation, story) {
+  const phases = new Map();
+  const add = (one, phase) => phases.set(objectKey(one), (phases.get(objectKey(one)) ?? new Set()).add(phase));
+  story.plan.forEach((wave) => wave.tasks.forEach((task) => add(task, wave.phase)));
+  operation.resources.forEach((one) => add(one, one.syncPhase));
+  return (one) => (phases.get(objectKey(one))?.size > 1 ? `${objectName(one)} of ${one.syncPhase}` : objectName(one));
+}
+
 function resultsOf(operation, story, most, more) {
   const logs = logsOf(operation, story);
+  const rows = [...operation.resources, ...comingOf(operation, story)];
+  const nameOf = namer(operation, story);
   const waveOf = (one) => operation.waves.find((wave) => wave.phase === one.syncPhase && wave.wave === one.wave);
   return [
     h("h2", { id: "results" }, "Objects"),
-    operation.resources.length === 0 ? h("p.empty", null, "Nothing was written yet.")
+    operation.resources.length === 0 ? h("p.empty", null, "Nothing was written yet.") : null,
+    rows.length === 0 ? null
       : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Objects as a table" }, h("table", null,
         h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
-        h("tbody", null, operation.resources.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
+        h("tbody", null, rows.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
           h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, resultOf(one, waveOf(one))),
-          h("td", null, badge(objectState(one, waveOf(one)))), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
-    operation.resources.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(operation.resources.length, "object")}`) : null,
+          h("td", null, badge(one.isComing ? "Pending" : objectState(one, waveOf(one)))), h("td.words", null, wordsOf(one), taskActions(operation, one, nameOf(one), story.awaitsCall(one)))))))),
+    rows.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(rows.length, "object")}`) : null,
     logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
     operation.warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, operation.warnings.map(findingOf))] : [],
   ];
+}
+
+// What is said of an object, and nothing of it twice.
+function wordsOf(one) {
+  // What is to be tried again has that as its message until it is.
+  const message = one.overridden?.what === "Retry" && one.message?.startsWith("retried by ") ? null : one.message;
+  const said = [message, retried(one)].filter(Boolean);
+  const more = [one.reason, ...(one.warnings ?? [])].filter((words) => words && !said.some((known) => known.includes(words)));
+  return [...said, ...more].join("; ");
 }
 
 // Who has had it tried again; who skipped it is in its message.

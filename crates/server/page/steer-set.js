@@ -6,6 +6,12 @@ import { h } from "./draw.js";
 import { WHY, buttons } from "./steer.js";
 import { count, isAtOnce, listed } from "./words.js";
 
+// Which rollout or deletion is meant: another one may be at work by the time that somebody has answered a question.
+function runOf({ rolloutId, teardown, teardownId }) {
+  const run = teardown && !teardown.finishedAt ? teardownId : rolloutId;
+  return run ? { run } : {};
+}
+
 // Of an ApplicationSet.
 export function setActions(told, set, path) {
   const [rollout, teardown] = [told.rollout, told.teardown];
@@ -21,13 +27,16 @@ export function setActions(told, set, path) {
   const step = rollout?.steps?.[(rollout?.step ?? 0) - 1];
   const left = leftToDo(rollout);
   const undone = undoneOf(rollout);
+  // A step that is held by its gates or a soak alone waits for nobody.
+  const isForPeople = (told.explanation?.awaited ?? []).some((one) => one.what === "gate approval");
+  const run = runOf(told);
   const hasFailed = (rollout?.members ?? []).some((one) => one.step === String(rollout.step) && one.outcome === "Failed");
   return buttons(
-    isRolling && step?.status === "Held" && ask("Approve…", () => ({
+    isRolling && step?.status === "Held" && isForPeople && ask("Approve…", () => ({
       what: [`Step ${rollout.step} (${step.selects}) may begin with its ${count(step.members, "Application")}, where approval is all that it waits for.`],
       fields: [WHY],
       action: "Approve",
-      run: ({ reason }) => act(`${path}/approve`, { step: rollout.step, reason }),
+      run: ({ reason }) => act(`${path}/approve`, { step: rollout.step, ...run, reason }),
     })),
     told.held && ask("Approve deletions…", () => ({
       what: heldDeletions(told.held),
@@ -40,25 +49,25 @@ export function setActions(told, set, path) {
         what: [`The ${what} goes on.`],
         fields: [WHY],
         action: "Resume",
-        run: ({ reason }) => act(`${path}/resume`, { reason }),
+        run: ({ reason }) => act(`${path}/resume`, { ...run, reason }),
       }))
       : ask("Pause…", () => ({
         what: [`The ${what} begins nothing more. What is at work goes on.`],
         fields: [WHY],
         action: "Pause",
-        run: ({ reason }) => act(`${path}/pause`, { reason }),
+        run: ({ reason }) => act(`${path}/pause`, { ...run, reason }),
       }))),
     isRolling && rollout.step && step?.status !== "Held" && hasFailed && ask("Retry step…", () => ({
       what: [`Applications of step ${rollout.step} that are not done are brought to their targets once more.`, named(undone)],
       fields: [WHY],
       action: "Retry",
-      run: ({ reason }) => act(`${path}/retry`, { step: rollout.step, reason }),
+      run: ({ reason }) => act(`${path}/retry`, { step: rollout.step, ...run, reason }),
     })),
     isRolling && rollout.step && ask("Skip step…", () => ({
       what: [`The rollout goes on without the Applications of step ${rollout.step} that are not done. Operations of theirs that are under way are terminated first; what these have written by then stays.`, named(undone.filter((one) => one.outcome !== "Skipped"))],
       fields: [{ ...WHY, required: true }],
       action: "Skip",
-      run: ({ reason }) => act(`${path}/skip`, { step: rollout.step, reason }),
+      run: ({ reason }) => act(`${path}/skip`, { step: rollout.step, ...run, reason }),
     }), true),
     isLeft && ask("Begin the deletion again…", () => ({
       what: [`The deletion of ${told.set} that has ended begins again: what it has left goes in its order, and then the ApplicationSet.`, ...endedWith(teardown, true)],
@@ -88,7 +97,7 @@ export function setActions(told, set, path) {
       ],
       fields: [WHY],
       action: "Terminate",
-      run: ({ reason }) => act(`${path}/terminate`, { reason }),
+      run: ({ reason }) => act(`${path}/terminate`, { ...run, reason }),
     }), true),
     isThere && ask("Delete…", () => ({
       what: [`${told.set} is deleted, and its Applications in this order, each with its objects, unless they are to stay:`],
@@ -171,20 +180,20 @@ export function memberActions(told, member, path) {
   const isCurrent = isRolling && ["Held", "Rolling", "Failed"].includes(told.rollout.steps[(told.rollout.step ?? 0) - 1]?.status) && Number(member.step) >= told.rollout.step;
   const mayBeRetried = isCurrent && ["Failed", "Skipped", "Assumed", "Settling"].includes(member.outcome);
   if (!mayAct() || (isDone && !mayBeRetried) || member.step === "-1" || !(isRolling || isDeleting)) return null;
-  const name = member.application;
+  const [name, run] = [member.application, runOf(told)];
   const skip = !isDone && ask("Skip…", () => ({
     title: `Skip ${name}`,
     what: [isDeleting ? notAwaited(member) : withoutIt(member)],
     fields: [{ ...WHY, required: true }],
     action: "Skip",
-    run: ({ reason }) => act(`${path}/skip`, { application: name, reason }),
+    run: ({ reason }) => act(`${path}/skip`, { application: name, ...run, reason }),
   }));
   const retry = mayBeRetried && ask("Retry…", () => ({
     title: `Retry ${name}`,
     what: [`${name} is brought to its target once more.`],
     fields: [WHY],
     action: "Retry",
-    run: ({ reason }) => act(`${path}/retry`, { application: name, reason }),
+    run: ({ reason }) => act(`${path}/retry`, { application: name, ...run, reason }),
   }));
   for (const [word, button] of [["Skip", skip], ["Retry", retry]]) {
     if (!button) continue;

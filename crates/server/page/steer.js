@@ -48,7 +48,8 @@ export function applicationActions(app, path, resources) {
       what: [`The operation of ${name} that is under way ends: hooks that run are stopped, and later waves do not begin.`],
       fields: [WHY],
       action: "Terminate",
-      run: ({ reason }) => act(`${path}/terminate`, { reason }),
+      // Another one may be under way by then.
+      run: ({ reason }) => act(`${path}/terminate`, { ...(app.operation.id ? { operation: app.operation.id } : {}), reason }),
     }), true),
     !app.deleting && ask("Delete…", () => ({
       what: [`${name} is deleted, and its objects in the reverse order of its waves, unless they are to stay.`],
@@ -163,21 +164,31 @@ function goingBack(path, { revision, revisions = [] }) {
   };
 }
 
+// A wave by its place, as explanations name it: those of a failure are counted by themselves.
+function waveName({ waves }, index) {
+  const { phase, wave } = waves[index];
+  const isAlike = (one) => (one.phase === "SyncFail") === (phase === "SyncFail");
+  return `wave ${waves.slice(0, index + 1).filter(isAlike).length} of ${waves.filter(isAlike).length} (${phase}, wave ${wave})`;
+}
+
 // Of an operation. What waits says what would open it.
 export function operationActions(operation, explanation) {
   if (operation.finishedAt) return null;
   const path = at.operation(operation.id);
   const awaited = explanation?.awaited ?? [];
   const asks = (part) => awaited.some((one) => one.why.includes(part) || one.what.includes(part));
+  const held = operation.waves.findIndex((wave) => wave.state === "Held");
   return buttons(
-    asks("gate approval") && ask("Approve…", () => ({
-      what: [`The wave of ${operation.app} that waits for approval begins: ${explanation.position}.`],
+    held >= 0 && asks("gate approval") && ask("Approve…", () => ({
+      what: [`The wave of ${operation.app} that waits for approval begins: ${waveName(operation, held)}.`],
       fields: [WHY],
       action: "Approve",
-      run: ({ reason }) => act(`${path}/approve`, { reason }),
+      // Another one may wait by then.
+      run: ({ reason }) => act(`${path}/approve`, { wave: held + 1, reason }),
     })),
     asks("needs confirmation") && ask("Confirm prunes…", () => ({
-      what: ["These objects are deleted:", ...awaited.filter((one) => one.why.includes("confirmation")).map((one) => one.what)],
+      what: ["These objects are deleted:", ...awaited.filter((one) => one.why.includes("confirmation"))
+        .map((one) => (one.why.includes("needs confirmation") ? one.what : `${one.what}, ${one.why}`))],
       fields: [WHY],
       action: "Confirm",
       run: ({ reason }) => act(`${path}/confirm`, { reason }),
@@ -228,13 +239,16 @@ function overrule(operation, words, name, body, about) {
   return h("span.actions.small", null, all);
 }
 
-// Of one object of an operation. What is done well needs nothing; what was overruled may still be done after all.
-export function taskActions(operation, one, name) {
+const isFailed = (one) => ["Failed", "Error"].includes(one?.hookPhase) || one?.status === "SyncFailed";
+
+// Of one object of an operation. What is done well needs nothing; what was overruled may still be done after all; and what has
+// failed, or awaits the next try of a call, is tried at once.
+export function taskActions(operation, one, name, awaitsCall) {
   const isOverruled = ["Skip", "MarkDone"].includes(one.overridden?.what);
   const wave = operation.waves.find((wave) => wave.phase === one.syncPhase && wave.wave === one.wave);
   const isDone = wave?.state === "Passed" || (one.hookPhase === "Succeeded" && !isOverruled);
   if (!mayAct() || operation.finishedAt || operation.phase === "Terminating" || isDone) return null;
-  const words = isOverruled ? ["Retry"] : one.hookPhase === "Running" ? ["Skip", "Mark as done"] : ["Skip", "Mark as done", "Retry"];
+  const words = isOverruled ? ["Retry"] : ["Skip", "Mark as done", (isFailed(one) || awaitsCall) && "Retry"];
   const task = one.group ? `${one.kind}.${one.group}/${one.name}` : `${one.kind}/${one.name}`;
   return overrule(operation, words, name, { task, namespace: one.namespace, phase: one.syncPhase }, () => `wave ${one.syncPhase}/${one.wave}`);
 }
@@ -252,11 +266,14 @@ function leftOf(operation, wave, tasks) {
   };
 }
 
+// Whether nothing of a wave can be overruled: it is over, or runs only when the operation fails, and that has not failed.
+export function isBeyond(wave) {
+  return ["Passed", "Skipped", "Stopped"].includes(wave.state) || (wave.phase === "SyncFail" && wave.state === "Pending");
+}
+
 // Of a wave of an operation: what is not done of it. `tasks` are those that its plan has.
 export function waveActions(operation, wave, tasks) {
-  // What runs only when the operation fails has nothing to overrule before.
-  const isOver = ["Passed", "Skipped", "Stopped"].includes(wave.state) || (wave.phase === "SyncFail" && wave.state === "Pending");
-  if (!mayAct() || operation.finishedAt || operation.phase === "Terminating" || isOver) return null;
+  if (!mayAct() || operation.finishedAt || operation.phase === "Terminating" || isBeyond(wave)) return null;
   const hasFailed = wave.state === "Failed" || operation.resources.some((one) => one.syncPhase === wave.phase && one.wave === wave.wave && ["Failed", "Error"].includes(one.hookPhase));
   const name = `wave ${wave.phase}/${wave.wave}`;
   return overrule(operation, ["Skip", "Mark as done", hasFailed && "Retry"], `what is not done of ${name}`, { wave: `${wave.phase}/${wave.wave}` }, (word) => {

@@ -9,6 +9,7 @@ const HEALTH = { Healthy: "good", Progressing: "wait", Degraded: "bad", Missing:
 const key = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace}/${object.name}`;
 const waveKey = ({ phase, wave }) => `${phase} ${wave}`;
 const GOING = "waits until it is gone";
+const CALL_FAILED = "A call failed";
 const named = (lines) => [...lines.slice(0, NAMED).map((line) => line.label), ...(lines.length > NAMED ? [`${lines.length - NAMED} more`] : [])].join(", ");
 const because = (what, reason) => (reason ? `${what}: ${reason}` : what);
 
@@ -99,15 +100,22 @@ export class Story {
 
   one(fact, details, at) {
     const told = KINDS[fact.kind];
-    if (told) this[told](details, at, fact.object ? this.object(fact.object) : null, fact);
+    // Of what people decide it is said in which wave it is.
+    const place = fact.kind === "overridden" && details.phase ? details : this.wave;
+    if (told) this[told](details, at, fact.object ? this.object(fact.object, place) : null, fact);
   }
 
-  // The line of an object, in the wave that is at work where it is in several.
-  object(object) {
+  // The line of an object, in this wave where it is in several.
+  object(object, wave) {
     const own = key(object);
-    const here = this.wave ? `${waveKey(this.wave)} ${own}` : null;
+    const here = wave ? `${waveKey(wave)} ${own}` : null;
     if (here && this.objects.has(here)) return this.objects.get(here);
     return [...this.objects].find(([name]) => name.endsWith(` ${own}`))?.[1] ?? null;
+  }
+
+  // Whether a call about an object of a result is made again soon.
+  awaitsCall({ syncPhase, wave, ...object }) {
+    return this.objects.get(`${waveKey({ phase: syncPhase, wave })} ${key(object)}`)?.open?.state === CALL_FAILED;
   }
 
   waveLine(wave) {
@@ -224,7 +232,7 @@ export class Story {
   }
 
   callFailed(details, at, line) {
-    (line ?? this.operation).begin(at, "A call failed", "wait", details.message, this.attempt);
+    (line ?? this.operation).begin(at, CALL_FAILED, "wait", details.message, this.attempt);
   }
 
   placeTaken(details, at, line) {
@@ -258,12 +266,10 @@ export class Story {
     const isGood = details.phase === "Succeeded";
     if (line.spans.length === 0) line.begin(at, details.phase, isGood ? "good" : "bad", details.message, this.attempt);
     line.end(at);
-    const last = line.spans.at(-1);
-    // What it was waited for until then stays told.
-    if (isGood) Object.assign(last, { why: last.why || details.message });
-    else Object.assign(last, { state: details.phase, tone: "bad", why: details.message || last.why });
+    // What it was waited for until then stays told, and how long: its end is a moment.
+    if (isGood) line.spans.at(-1).why ||= details.message;
     line.outcome = details.phase;
-    line.mark(at, because(details.phase, isGood ? details.message : ""), isGood ? "good" : "bad");
+    line.mark(at, because(details.phase, details.message), isGood ? "good" : "bad");
   }
 
   hookStopped(details, at, line) {

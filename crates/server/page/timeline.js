@@ -28,7 +28,8 @@ export function chosen(story, now) {
   const lines = story.lines();
   const objects = lines.filter((line) => line.level === "object" && line.spans.length > 0);
   if (objects.length <= OBJECTS_MAX) return [lines.filter((line) => line.level !== "object" || line.spans.length > 0), 0];
-  const bad = (line) => line.spans.some((span) => span.tone === "bad" || (span.tone === "wait" && !USUAL.has(span.state)));
+  const bad = (line) => line.marks.some((mark) => mark.tone === "bad")
+    || line.spans.some((span) => span.tone === "bad" || (span.tone === "wait" && !USUAL.has(span.state)));
   const wanted = new Set(objects.sort((one, other) => bad(other) - bad(one) || other.took(now) - one.took(now)).slice(0, OBJECTS_MAX));
   return [lines.filter((line) => line.level !== "object" || wanted.has(line)), objects.length - OBJECTS_MAX];
 }

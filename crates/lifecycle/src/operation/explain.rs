@@ -388,7 +388,12 @@ fn held(operation: &Operation, index: u32, since: Timestamp, now: Timestamp) -> 
         why: format!("its pruning needs confirmation: `tidegate ops confirm {}`", operation.header.operation),
         since,
     });
-    closed.chain(prunes).collect()
+    let others = operation.prunes_confirmed_with(index).map(|(later, task)| Awaited {
+        what: name(task),
+        why: format!("pruned in wave {} by the same confirmation", place(operation, later).0),
+        since,
+    });
+    closed.chain(prunes).chain(others).collect()
 }
 
 fn applied(operation: &Operation, index: u32) -> String {

@@ -427,6 +427,17 @@ impl Operation {
             })
             .map(|(_, task)| task)
     }
+
+    /// Prunes of waves after this one that the same confirmation permits, with the number of their wave.
+    pub(crate) fn prunes_confirmed_with(&self, index: u32) -> impl Iterator<Item = (u32, &Task)> {
+        let asks = self.unconfirmed_prunes(index).next().is_some();
+        // Those of a deletion are awaited all at once.
+        let is_of_sync = self.header.request.deletion.is_none();
+        let later = (0..).zip(&self.plan.waves).map(|(later, _): (u32, _)| later);
+        later
+            .filter(move |later| asks && is_of_sync && *later > index)
+            .flat_map(|later| self.unconfirmed_prunes(later).map(move |task| (later, task)))
+    }
 }
 
 /// The message a hook gets when it outlives a deadline.

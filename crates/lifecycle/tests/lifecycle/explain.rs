@@ -131,6 +131,30 @@ fn before_the_waves() {
     );
 }
 
+/// One confirmation is for all that an operation prunes: whoever gives it is told of later waves as well.
+#[test]
+fn what_one_confirmation_permits_is_named() {
+    let tasks = [
+        prune(0, "Deployment/old").confirm(),
+        prune(1, "ConfigMap/older").confirm(),
+        prune(1, "ConfigMap/x"),
+    ];
+    let mut world = World::new(plan(tasks), request());
+    world.run_until(1000);
+    let state = world.driver().state();
+    let told = explain(state, at(1000));
+    let all: Vec<String> = told.awaited.iter().map(|one| format!("{}: {}", one.what, one.why)).collect();
+    let own = format!("its pruning needs confirmation: `tidegate ops confirm {}`", id());
+    assert_eq!(
+        all,
+        [
+            format!("Deployment shop/old: {own}"),
+            "ConfigMap shop/older: pruned in wave 2 by the same confirmation".to_owned()
+        ]
+    );
+    assert_eq!(state.message(), "waiting for pruning confirmation of apps/Deployment/old");
+}
+
 #[test]
 fn steps_of_a_wave() {
     let two = |task: Task| plan([task, resource(1, "ConfigMap/c")]);

@@ -9,7 +9,7 @@ use tidegate_application::operation::{give_reason, resource};
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, ResourceStatus, SyncStatusCode};
 use tidegate_model::{
-    Cascade, HealthStatus, IfTaken, OperationPhase, ResourceSelector, Warning, WaveNumbers,
+    Cascade, HealthStatus, IfTaken, OperationId, OperationPhase, ResourceSelector, Warning, WaveNumbers,
 };
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::asking::{SyncWish, sync};
@@ -405,17 +405,23 @@ async fn rollback(call: Call<Nothing, RollbackBody>) -> Result<ApplicationLine, 
     Ok((&one(&call).await?.1).into())
 }
 
-/// Why; may be left out.
+/// Which operation, and why; both may be left out.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct ReasonBody {
+struct TerminateBody {
+    /// The id of the one that is meant: nothing is ended where another one is at work by now. Whichever is at work, if not said.
+    operation: Option<OperationId>,
     /// For the record; may be empty.
     reason: String,
 }
 
-async fn terminate(call: Call<Nothing, ReasonBody>) -> Result<ApplicationLine, Problem> {
+async fn terminate(call: Call<Nothing, TerminateBody>) -> Result<ApplicationLine, Problem> {
     let (serving, _) = one(&call).await?;
-    serving.terminate(&named(&call), call.by.name.clone(), call.body.reason.clone()).await?;
+    let (by, reason) = (call.by.name.clone(), call.body.reason.clone());
+    match call.body.operation {
+        Some(operation) => serving.terminate_only(&named(&call), operation, by, reason).await?,
+        None => serving.terminate(&named(&call), by, reason).await?,
+    }
     Ok((&one(&call).await?.1).into())
 }
 

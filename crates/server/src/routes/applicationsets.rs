@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::argo::ApplicationSet;
-use tidegate_model::{HealthStatus, reason_line};
+use tidegate_model::{HealthStatus, StreamId, reason_line};
 use tidegate_service::sets::{
     DeletionPreview, PolicyOptions, RolloutPreview, SetExplanation, SetLine, SetServing, SetWish, shown,
 };
@@ -252,6 +252,9 @@ async fn deletion(call: Call) -> Result<DeletionPreview, Problem> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct ReasonBody {
+    /// The id of the rollout or deletion that is meant: nothing is done where another one is at work by now. Whichever is at
+    /// work, if not said.
+    run: Option<StreamId>,
     /// For the record; may be empty.
     reason: String,
 }
@@ -265,6 +268,8 @@ struct ApproveBody {
     /// Instead of a step: the Applications whose deletion is held, by the word that stands for them in the message of the
     /// condition `ErrorOccurred`.
     deletions: Option<String>,
+    /// Of a step: the id of the rollout that is meant, as when it is paused.
+    run: Option<StreamId>,
     /// For the record; may be empty.
     reason: String,
 }
@@ -277,6 +282,8 @@ struct MembersBody {
     step: Option<u32>,
     /// This one.
     application: Option<String>,
+    /// The id of the rollout or deletion that is meant, as when it is paused.
+    run: Option<StreamId>,
     /// For the record; who goes on without Applications has to say it.
     reason: String,
 }
@@ -292,38 +299,43 @@ impl MembersBody {
     }
 }
 
-async fn wish<B>(call: &Call<Nothing, B>, wish: SetWish, why: String) -> Result<SetExplanation, Problem> {
+async fn wish<B>(
+    call: &Call<Nothing, B>,
+    run: Option<StreamId>,
+    wish: SetWish,
+    why: String,
+) -> Result<SetExplanation, Problem> {
     let (serving, name, _) = one(call).await?;
-    serving.wish(&name, wish, call.by.name.clone(), why).await?;
+    serving.wish_of(&name, run, wish, (call.by.name.clone(), why)).await?;
     Ok(serving.explain(&name).await?)
 }
 
 async fn simply(call: Call<Nothing, ReasonBody>, asked: SetWish) -> Result<SetExplanation, Problem> {
-    let why = call.body.reason.clone();
-    wish(&call, asked, why).await
+    let ReasonBody { run, reason } = &call.body;
+    wish(&call, *run, asked, reason.clone()).await
 }
 
 async fn approve(mut call: Call<Nothing, ApproveBody>) -> Result<SetExplanation, Problem> {
-    let ApproveBody { step, deletions, reason } = std::mem::take(&mut call.body);
+    let ApproveBody { step, deletions, run, reason } = std::mem::take(&mut call.body);
     let asked = match (step, deletions) {
         (Some(_), Some(_)) => return Err(Problem::bad("say one of the two: step, or deletions")),
         (None, Some(token)) => SetWish::ApproveDeletions { token },
         (step, None) => SetWish::Approve { step },
     };
-    wish(&call, asked, reason).await
+    wish(&call, run, asked, reason).await
 }
 
 async fn skip(mut call: Call<Nothing, MembersBody>) -> Result<SetExplanation, Problem> {
-    let MembersBody { step, application, reason } = std::mem::take(&mut call.body).checked(false)?;
+    let MembersBody { step, application, run, reason } = std::mem::take(&mut call.body).checked(false)?;
     if reason_line(&reason).is_empty() {
         return Err(Problem::bad("reason is empty; say why it is gone on without them"));
     }
-    wish(&call, SetWish::Skip { step, member: application }, reason).await
+    wish(&call, run, SetWish::Skip { step, member: application }, reason).await
 }
 
 async fn retry(mut call: Call<Nothing, MembersBody>) -> Result<SetExplanation, Problem> {
-    let MembersBody { step, application, reason } = std::mem::take(&mut call.body).checked(true)?;
-    wish(&call, SetWish::Retry { step, member: application }, reason).await
+    let MembersBody { step, application, run, reason } = std::mem::take(&mut call.body).checked(true)?;
+    wish(&call, run, SetWish::Retry { step, member: application }, reason).await
 }
 
 /// Nothing more has to be said.

@@ -132,7 +132,9 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             format!("{by} approves wave {}{why}", wave.saturating_add(1))
         }
-        Fact::Overridden { task, what, by, reason, .. } => overridden(&name(task), *what, by, reason),
+        Fact::Overridden { task, what, by, reason, .. } => {
+            overridden(&object_in_phase(*task, plan), *what, by, reason)
+        }
         Fact::PlanTaken { plan, .. } => taken(plan),
         Fact::Finished { phase, message, .. } => format!("{phase}: {message}"),
         _ => task_words(fact, plan),
@@ -226,6 +228,14 @@ fn task_words(fact: &Fact, plan: Option<&Plan>) -> String {
 
 fn said(who: &str, what: &str, message: &str) -> String {
     if message.is_empty() { format!("{who}: {what}") } else { format!("{who}: {what}: {message}") }
+}
+
+/// A hook with its phase: it may run in several.
+fn object_in_phase(id: TaskId, plan: Option<&Plan>) -> String {
+    match plan.and_then(|plan| plan.task(id)).filter(|task| task.is_hook()) {
+        Some(task) => format!("{} hook {}", task.phase, task.key()),
+        None => object(id, plan),
+    }
 }
 
 fn object(id: TaskId, plan: Option<&Plan>) -> String {

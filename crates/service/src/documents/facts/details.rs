@@ -124,8 +124,10 @@ pub fn details(fact: &Fact, plan: Option<&Plan>, numbers: &WaveNumbers) -> Value
             let (phase, number) = name.map(|name| (name.phase, name.wave)).unzip();
             json!({"number": wave.saturating_add(1), "phase": phase, "wave": number, "by": by, "reason": reason})
         }
-        Fact::Overridden { what, by, reason, .. } => {
-            json!({"what": what.done(), "by": by, "reason": reason})
+        Fact::Overridden { task, what, by, reason, .. } => {
+            let task = plan.and_then(|plan| plan.task(*task));
+            let (phase, wave) = task.map(|task| (task.phase, numbers.shown(task.phase, task.wave))).unzip();
+            json!({"what": what.done(), "phase": phase, "wave": wave, "by": by, "reason": reason})
         }
         Fact::TerminateRequested { by, .. } | Fact::Unpaused { by, .. } | Fact::PruneConfirmed { by, .. } => {
             let Wisher { by, reason } = Wisher::read(by);

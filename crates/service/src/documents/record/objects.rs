@@ -150,18 +150,12 @@ impl Story {
             line.begin(span);
         }
         line.end(at);
-        let is_bad = tone == Tone::Bad;
-        if let Some(last) = line.spans.last_mut() {
-            // What was waited for until then stays told.
-            if is_bad {
-                last.state.clone_from(&word);
-                last.tone = tone;
-            }
-            if !message.is_empty() && (is_bad || last.why.is_empty()) {
-                message.clone_into(&mut last.why);
-            }
+        // What it was waited for until then stays told, and how long: its end is a moment.
+        let is_good = tone != Tone::Bad;
+        if let Some(last) = line.spans.last_mut().filter(|last| is_good && last.why.is_empty()) {
+            message.clone_into(&mut last.why);
         }
         line.outcome = Some(word.clone());
-        line.mark(at, because(&word, if is_bad { "" } else { message }), tone);
+        line.mark(at, because(&word, message), tone);
     }
 }

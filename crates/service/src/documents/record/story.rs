@@ -120,10 +120,12 @@ impl Line {
     /// Whether it waited for what not every object waits for that is applied or deleted, or went wrong.
     pub fn is_notable(&self) -> bool {
         let is_usual = |span: &Span| USUAL.contains(&span.state.as_str());
-        self.spans.iter().any(|span| match span.tone {
-            Tone::Wait => !is_usual(span),
-            tone => tone == Tone::Bad,
-        })
+        let is_bad = self.marks.iter().any(|mark| mark.tone == Tone::Bad);
+        is_bad
+            || self.spans.iter().any(|span| match span.tone {
+                Tone::Wait => !is_usual(span),
+                tone => tone == Tone::Bad,
+            })
     }
 }
 

@@ -301,6 +301,24 @@ fn the_story_has_real_durations_waits_with_their_reasons_and_all_attempts() {
     }
 }
 
+/// What has failed was waited for until then: how long, and for what, stays told.
+#[test]
+fn what_fails_keeps_its_wait() {
+    let mut facts = facts("gate");
+    // While the job of the first wave is at work.
+    facts.truncate(5);
+    let message = "exit code 1".to_owned();
+    facts.push(Fact::TaskFailed { task: TaskId(0), phase: OperationPhase::Failed, message, at: at(12) });
+    let story = Story::of(&facts);
+    let line = &story.waves[0].objects[0];
+    assert_eq!((line.state(), line.is_notable()), ("Failed", true));
+    assert_eq!(line.waited(at(20)), Duration::from_secs(10));
+    let last = line.spans.last().unwrap();
+    assert_eq!((last.state.as_str(), last.why.as_str()), ("Applied", "gate; waits for its health"));
+    let marks: Vec<(&str, Tone)> = line.marks.iter().map(|mark| (mark.text.as_str(), mark.tone)).collect();
+    assert_eq!(marks, [("Failed: exit code 1", Tone::Bad)]);
+}
+
 /// Nobody waits any more for what a person has passed over: it is over at that moment, and says who and why.
 #[test]
 fn what_people_overrule_is_over_and_says_why() {
