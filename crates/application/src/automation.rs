@@ -1,5 +1,6 @@
 //! Is an operation begun without being asked?
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use tidegate_model::argo::{
@@ -82,7 +83,7 @@ pub fn take_in(application: &mut Application, windows: &Windows, now: Timestamp)
 /// Why it is not put right at once, where that has been done several times in a row.
 fn heals_again(application: &Application, next: &Next) -> Option<String> {
     let Next::Wait(due) = next else { return None };
-    let healed = healed(&attempt(application)?);
+    let healed = healed(attempt(application)?.as_ref());
     (healed >= HEALS_TOLD).then(|| {
         format!(
             "it was put right {healed} times in a row, and something changes it again: the next time is {due}; see who writes to the objects that differ, or name the fields in spec.ignoreDifferences"
@@ -91,7 +92,7 @@ fn heals_again(application: &Application, next: &Next) -> Option<String> {
 }
 
 /// The last attempt to sync it: a dry run is none, nor is what somebody has selected.
-fn attempt(application: &Application) -> Option<OperationState> {
+fn attempt(application: &Application) -> Option<Cow<'_, OperationState>> {
     application.status.operation_state.as_ref().and_then(before::attempt)
 }
 
@@ -148,7 +149,7 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
     let (prune, self_heal, allow_empty) =
         (policy.prune == Some(true), policy.self_heal == Some(true), policy.allow_empty == Some(true));
     let attempt = attempt(application);
-    let superseded = attempt.as_ref().filter(|last| superseding::was_superseded(last));
+    let superseded = attempt.as_deref().filter(|last| superseding::was_superseded(last));
     let objects = || status.resources.iter().filter(|one| !one.hook);
     let is_wanted = |sync: &&SyncStatus| match sync.status {
         SyncStatusCode::OutOfSync => true,
@@ -180,7 +181,7 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
             .unwrap_or_default(),
         ..SyncOperation::default()
     };
-    if let Some(last) = attempt.as_ref().filter(|last| is_attempt(last, &begun)) {
+    if let Some(last) = attempt.as_deref().filter(|last| is_attempt(last, &begun)) {
         if last.phase != OperationPhase::Succeeded {
             return Decision::refused(format!("Failed last sync attempt to [{wanted}]: {}", last.message));
         }

@@ -1,7 +1,9 @@
 //! What the status knew before its last operation, where that says less than the one before: the status has room for one.
 
+use std::borrow::Cow;
+
 use tidegate_model::OperationId;
-use tidegate_model::argo::{OperationRequest, OperationState};
+use tidegate_model::argo::{OperationRequest, OperationState, SyncOperation};
 
 use crate::operation;
 
@@ -14,15 +16,16 @@ pub(crate) const AFTER_REMARK: &str = "tidegate.dev/after-operation";
 /// about. What puts the cluster right by itself is a part of what was synced.
 pub(crate) fn is_aside(operation: &OperationRequest) -> bool {
     let by_person = !operation.initiated_by.automated;
-    let is_part = |one: &tidegate_model::argo::SyncOperation| by_person && !one.resources.is_empty();
+    let is_part = |one: &SyncOperation| by_person && !one.resources.is_empty();
     operation.sync.as_ref().is_some_and(|sync| sync.dry_run || is_part(sync))
 }
 
 /// The last attempt to sync the application as it is wanted, of which the status knows.
-pub(crate) fn attempt(last: &OperationState) -> Option<OperationState> {
+pub(crate) fn attempt(last: &OperationState) -> Option<Cow<'_, OperationState>> {
     match is_aside(&last.operation) {
-        true => serde_json::from_str(last.operation.remark(ATTEMPT_REMARK)?).ok(),
-        false => Some(last.clone()),
+        true => serde_json::from_str(last.operation.remark(ATTEMPT_REMARK)?).ok().map(Cow::Owned),
+        // It may name thousands of objects.
+        false => Some(Cow::Borrowed(last)),
     }
 }
 
