@@ -1,12 +1,12 @@
 //! What a comparison with the cluster means for the status.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use tidegate_model::argo::{
     Application, ApplicationStatus, ApplicationSummary, ConditionType, GROUP, HealthState, ResourceStatus,
     Rest, SyncStatus, SyncStatusCode,
 };
-use tidegate_model::{HealthStatus, Object, ObjectKey, Phase, SyncOptions, Timestamp, annotations};
+use tidegate_model::{HealthStatus, Object, Phase, Timestamp};
 
 use crate::conditions;
 use crate::hook_finalizers;
@@ -68,50 +68,6 @@ impl Version {
         let version = object.resource_version();
         (!version.is_empty()).then(|| Self(version.into()))
     }
-}
-
-/// Which objects a person has to confirm the deletion of (`Delete=confirm`, `Prune=confirm`).
-pub struct Confirmations<'a> {
-    options: &'a SyncOptions,
-    /// The manifests, by group, kind and name.
-    wanted: BTreeMap<(&'a str, &'a str, &'a str), Vec<&'a Object>>,
-}
-
-impl<'a> Confirmations<'a> {
-    /// As the application and its manifests have them.
-    pub fn of(options: &'a SyncOptions, wanted: impl IntoIterator<Item = &'a Object>) -> Self {
-        let mut by_name = BTreeMap::<_, Vec<&'a Object>>::new();
-        for object in wanted {
-            by_name.entry((object.group(), object.kind(), object.name())).or_default().push(object);
-        }
-        Self { options, wanted: by_name }
-    }
-
-    /// Whether the deletion of an object has to be confirmed, by its manifest or as the cluster has it.
-    pub fn are_asked_for(&self, key: &ObjectKey, live: Option<&Object>) -> bool {
-        let named = self.wanted.get(&(key.group.as_str(), key.kind.as_str(), key.name.as_str()));
-        // The last of several counts, and those that name no namespace may mean this one.
-        let last = |is_it: &dyn Fn(&str) -> bool| {
-            named.into_iter().flatten().rev().copied().find(|object| is_it(object.namespace()))
-        };
-        let wanted = last(&|namespace| namespace == key.namespace)
-            .or_else(|| last(&|namespace| namespace.is_empty() || key.namespace.is_empty()));
-        wanted.into_iter().chain(live).any(|object| asks_for_confirmation(object, self.options))
-    }
-}
-
-/// What an annotation says of an option goes before what the application says of that option.
-fn asks_for_confirmation(object: &Object, options: &SyncOptions) -> bool {
-    let annotated = object.annotation(annotations::SYNC_OPTIONS).unwrap_or_default();
-    ["Delete", "Prune"].into_iter().any(|option| {
-        let own = annotated.split(',').find_map(|word| value_of(word.trim(), option));
-        let value = own.or_else(|| options.flags.iter().find_map(|flag| value_of(flag, option)));
-        value == Some("confirm")
-    })
-}
-
-fn value_of<'w>(word: &'w str, option: &str) -> Option<&'w str> {
-    word.strip_prefix(option)?.strip_prefix('=')
 }
 
 /// What became of a comparison.

@@ -66,7 +66,7 @@ pub use drift::{Drift, Sight, drift, sights};
 pub use hooks::is_left_out;
 pub use left_out::LeftOut;
 pub use manifests::{Limits, ManifestError, Origin, Target};
-pub use options::unknown_options;
+pub use options::{asks_for_confirmation, unknown_options};
 pub use plan::{PlanInput, Planned, all_images, deleted_objects, named_objects, namespaces, plan};
 pub use prune::reason_to_keep;
 pub use requests::gates_of;

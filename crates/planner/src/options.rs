@@ -103,6 +103,11 @@ pub(crate) fn delete(live: &Object, options: &SyncOptions) -> DeleteOption {
     }
 }
 
+/// Whether a person has to confirm that an object is pruned, or that it is deleted with its application.
+pub fn asks_for_confirmation(object: &Object, options: &SyncOptions) -> bool {
+    prune(object, options) == PruneOption::Confirm || delete(object, options) == DeleteOption::Confirm
+}
+
 /// Whether the object is pruned after the last wave of the phase.
 pub(crate) fn prune_last(live: &Object, options: &SyncOptions) -> bool {
     options.has("PruneLast=true") || annotated(live, "PruneLast=true")

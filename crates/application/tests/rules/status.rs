@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate_application::comparison::{
-    Confirmations, Outcome, Resource, health, refuse, sync_status, take_in,
-};
+use tidegate_application::comparison::{Outcome, Resource, health, refuse, sync_status, take_in};
 use tidegate_application::refresh::{self, Level, due_at, needed};
 use tidegate_model::HealthStatus::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
+use tidegate_model::Phase;
 use tidegate_model::argo::{ConditionType, SyncStatusCode as Code};
-use tidegate_model::{Object, ObjectKey, Phase, SyncOptions};
 
 use crate::{application, at, compared, out_of_sync, resource};
 
@@ -265,50 +263,4 @@ fn hooks_of_the_deletion_among_the_manifests_are_asked_for_by_finalizers() {
     app.metadata.deletion_timestamp = Some(at(4).into());
     take_in(&mut app, with(&[Phase::PostDelete]), Level::Latest, at(5));
     assert_eq!(app.metadata.finalizers, before);
-}
-
-#[test]
-fn whose_deletion_has_to_be_confirmed() {
-    let object = |namespace: &str, said: &str| {
-        Object::try_from(json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {
-                "name": "a", "namespace": namespace, "annotations": {"argocd.argoproj.io/sync-options": said},
-            },
-        }))
-        .unwrap()
-    };
-    let key = ObjectKey::new("", "ConfigMap", "web", "a");
-    // Options of the application, of manifests by their namespaces, and of the live object.
-    for (flags, wanted, live, expected) in [
-        (&[][..], &[][..], None, false),
-        (&[], &[("web", "")], Some(""), false),
-        (&[], &[("web", "Prune=confirm")], None, true),
-        (&[], &[("web", "Validate=false , Delete=confirm")], None, true),
-        (&[], &[("web", "Delete=true,Delete=confirm")], None, false),
-        // In the cluster it is so until the next sync, and of what is no longer wanted.
-        (&[], &[("web", "Prune=true")], Some("Prune=confirm"), true),
-        (&[], &[], Some("Delete=confirm"), true),
-        (&[], &[], Some("Prune=false"), false),
-        // An annotation goes before the application, for each of the two by itself.
-        (&["Delete=confirm"], &[("web", "")], None, true),
-        (&["Delete=confirm"], &[("web", "Delete=true")], Some("Delete=false"), false),
-        (&["Delete=confirm"], &[("web", "Prune=true")], None, true),
-        (&["Prune=false", "Prune=confirm"], &[], Some(""), false),
-        // It is the manifest of this one.
-        (&[], &[("", "Prune=confirm")], None, true),
-        (&[], &[("other", "Prune=confirm")], None, false),
-        (&[], &[("", "Prune=confirm"), ("web", "")], None, false),
-        (&[], &[("web", "Prune=confirm"), ("web", "")], None, false),
-    ] {
-        let options = SyncOptions {
-            flags: flags.iter().map(|flag: &&str| (*flag).to_owned()).collect(),
-            ..SyncOptions::default()
-        };
-        let objects: Vec<Object> = wanted.iter().map(|(namespace, said)| object(namespace, said)).collect();
-        let live = live.map(|said| object("web", said));
-        let confirmations = Confirmations::of(&options, &objects);
-        let found = confirmations.are_asked_for(&key, live.as_ref());
-        assert_eq!(found, expected, "{flags:?} {wanted:?} {live:?}");
-    }
 }

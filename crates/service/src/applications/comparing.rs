@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use tidegate_application::comparison::{self, Confirmations, Outcome, Resource, Version};
+use tidegate_application::comparison::{self, Outcome, Resource, Version};
 use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
 use tidegate_application::{automated, external, operation, superseding};
@@ -22,6 +22,7 @@ use tidegate_oplog::Known;
 use tidegate_planner::{all_images, own_wave};
 
 use super::admission::{admit, refuse_hooks, refuse_resources, signed};
+use super::confirmations::Confirmations;
 use super::fetched::For;
 use super::manifests::Made;
 use super::places::{NoPlace, Place};

@@ -20,6 +20,7 @@ mod board;
 mod carrying;
 mod checking;
 mod comparing;
+mod confirmations;
 mod deleting;
 mod depending;
 mod fetched;
