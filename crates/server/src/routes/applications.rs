@@ -418,10 +418,7 @@ struct TerminateBody {
 async fn terminate(call: Call<Nothing, TerminateBody>) -> Result<ApplicationLine, Problem> {
     let (serving, _) = one(&call).await?;
     let (by, reason) = (call.by.name.clone(), call.body.reason.clone());
-    match call.body.operation {
-        Some(operation) => serving.terminate_only(&named(&call), operation, by, reason).await?,
-        None => serving.terminate(&named(&call), by, reason).await?,
-    }
+    serving.terminate(&named(&call), call.body.operation, (by, reason)).await?;
     Ok((&one(&call).await?.1).into())
 }
 

@@ -306,7 +306,7 @@ async fn wish<B>(
     why: String,
 ) -> Result<SetExplanation, Problem> {
     let (serving, name, _) = one(call).await?;
-    serving.wish_of(&name, run, wish, (call.by.name.clone(), why)).await?;
+    serving.wish(&name, run, wish, (call.by.name.clone(), why)).await?;
     Ok(serving.explain(&name).await?)
 }
 

@@ -167,36 +167,31 @@ impl Applications {
 fn feed(
     shared: &Arc<Shared>,
     supervisor: &ActorRef<SupervisorMessage>,
-    (mut events, mut stirred, mut has_moved): (
+    (events, stirred, has_moved): (
         UnboundedReceiver<StoreEvent>,
         UnboundedReceiver<AppKey>,
         UnboundedReceiver<Moved>,
     ),
 ) -> JoinSet<()> {
     let mut feeding = JoinSet::new();
-    let to = supervisor.clone();
-    feeding.spawn(async move {
-        while let Some(event) = events.recv().await {
-            drop(to.send_message(SupervisorMessage::Store(event)));
-        }
-    });
-    let to = supervisor.clone();
-    feeding.spawn(async move {
-        while let Some(key) = stirred.recv().await {
-            drop(to.send_message(SupervisorMessage::Stirred(key)));
-        }
-    });
-    let to = supervisor.clone();
-    feeding.spawn(async move {
-        while let Some(moved) = has_moved.recv().await {
-            drop(to.send_message(SupervisorMessage::Moved(moved)));
-        }
-    });
+    feeding.spawn(pass_on(events, SupervisorMessage::Store, supervisor.clone()));
+    feeding.spawn(pass_on(stirred, SupervisorMessage::Stirred, supervisor.clone()));
+    feeding.spawn(pass_on(has_moved, SupervisorMessage::Moved, supervisor.clone()));
     let (asked, to) = (Arc::clone(shared), supervisor.clone());
     feeding.spawn(async move {
         asked.places.keep(&asked.engine, || drop(to.send_message(SupervisorMessage::Places))).await;
     });
     feeding
+}
+
+async fn pass_on<T>(
+    mut told: UnboundedReceiver<T>,
+    message: fn(T) -> SupervisorMessage,
+    to: ActorRef<SupervisorMessage>,
+) {
+    while let Some(news) = told.recv().await {
+        drop(to.send_message(message(news)));
+    }
 }
 
 /// Goes on with the operations that are open in the log; those that this process cannot go on with, and why. Those on declared

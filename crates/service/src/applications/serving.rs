@@ -162,23 +162,9 @@ impl Serving {
         self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), plan: None, reply }).await
     }
 
-    /// Ends the operation of the application that is meant; who asks for it, and why, is recorded. Returns when that is durable.
-    pub async fn terminate(&self, text: &str, by: String, reason: String) -> Result<(), ServiceError> {
-        self.end_operation(text, None, (by, reason)).await
-    }
-
-    /// The same, of this operation and no other: it is refused when another one is at work by then.
-    pub async fn terminate_only(
-        &self,
-        text: &str,
-        operation: OperationId,
-        by: String,
-        reason: String,
-    ) -> Result<(), ServiceError> {
-        self.end_operation(text, Some(operation), (by, reason)).await
-    }
-
-    async fn end_operation(
+    /// Ends the operation of the application that is meant; who asks for it, and why, is recorded. Where one operation is named it
+    /// is refused when another one is at work by then. Returns when that is durable.
+    pub async fn terminate(
         &self,
         text: &str,
         operation: Option<OperationId>,

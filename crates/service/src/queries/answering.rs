@@ -58,7 +58,7 @@ impl Queries {
                 self.serving().await?.sync(&name, *operation).await.map(|()| Reply::Done)
             }
             Request::TerminateApplication { name, by, reason } => {
-                self.serving().await?.terminate(&name, by, reason).await.map(|()| Reply::Done)
+                self.serving().await?.terminate(&name, None, (by, reason)).await.map(|()| Reply::Done)
             }
             Request::DeleteApplication { name, cascade, by, reason } => {
                 self.serving().await?.delete(&name, cascade, by, reason).await.map(|()| Reply::Done)
@@ -89,7 +89,7 @@ impl Queries {
                 self.sets().await?.plan(&name).map(|view| Reply::Deletion(Box::new(view)))
             }
             Request::WishApplicationSet { name, wish, by, reason } => {
-                self.sets().await?.wish(&name, wish, by, reason).await.map(|()| Reply::Done)
+                self.sets().await?.wish(&name, None, wish, (by, reason)).await.map(|()| Reply::Done)
             }
             Request::RefreshApplicationSet { name } => {
                 self.sets().await?.refresh(&name).await.map(|()| Reply::Done)

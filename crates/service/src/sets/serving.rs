@@ -112,13 +112,9 @@ impl SetServing {
         self.ask(text, |reply| SetMessage::Explain { reply }).await
     }
 
-    /// Asks something of the rollout or the teardown of the set that is meant. Returns when that is durable.
-    pub async fn wish(&self, text: &str, wish: SetWish, by: String, why: String) -> Result<(), ServiceError> {
-        self.wish_of(text, None, wish, (by, why)).await
-    }
-
-    /// The same of this rollout or teardown, where one is named: it is refused when another one is at work by then.
-    pub async fn wish_of(
+    /// Asks something of the rollout or the teardown of the set that is meant. Where one is named it is refused when another one is
+    /// at work by then. Returns when that is durable.
+    pub async fn wish(
         &self,
         text: &str,
         run: Option<StreamId>,

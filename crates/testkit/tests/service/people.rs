@@ -135,7 +135,7 @@ impl People {
                 tracing("an end by hand");
                 // The one it depends on would be Synced without its last hook, which is what tells that it is well.
                 let name = self.rng.pick(&[ALONE, GUARDED]);
-                drop(life.applications().terminate(name, "ann".to_owned(), String::new()).await);
+                drop(life.applications().terminate(name, None, ("ann".to_owned(), String::new())).await);
             }
             10 => {
                 self.wish(life, SetWish::Pause).await;
@@ -176,7 +176,7 @@ impl People {
     /// Somebody holds the rollout, or goes on with it. It may be refused: there is none.
     pub async fn wish(&self, life: &Life, wish: SetWish) {
         tracing(&format!("{wish:?}"));
-        drop(life.sets().wish("fleet", wish, "ann".to_owned(), String::new()).await);
+        drop(life.sets().wish("fleet", None, wish, ("ann".to_owned(), String::new())).await);
     }
 
     /// Somebody joins, leaves, or moves to another step.

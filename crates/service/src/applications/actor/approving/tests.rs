@@ -279,7 +279,7 @@ async fn an_end_by_hand_takes_the_plan_back_and_a_dry_run_needs_none() {
     let mut served = serve(None).await;
     ask(&served, "ann").await.unwrap();
     let hash = waits(&served, "").await;
-    served.serving().terminate("web", "ben".to_owned(), "no thanks".to_owned()).await.unwrap();
+    served.serving().terminate("web", None, ("ben".to_owned(), "no thanks".to_owned())).await.unwrap();
     let (line, _) = served.serving().kept_plan(None, &hash).await.unwrap();
     assert_eq!(line.state, PlanState::Withdrawn, "there is no newer one");
     assert_eq!(line.withdrawn_by.as_ref().map(PlanApproval::who).as_deref(), Some("ben (no thanks)"));
@@ -304,7 +304,7 @@ async fn what_was_rejected_is_not_synced_by_itself_until_there_is_something_else
     let mut served = serve(None).await;
     ask(&served, "ann").await.unwrap();
     let hash = waits(&served, "").await;
-    served.serving().terminate("web", "ben".to_owned(), "no thanks".to_owned()).await.unwrap();
+    served.serving().terminate("web", None, ("ben".to_owned(), "no thanks".to_owned())).await.unwrap();
     ended(&served).await;
     let mut automated = needing("web", None);
     let policy = json!({"automated": {"prune": true, "selfHeal": true}});

@@ -91,7 +91,7 @@ async fn an_operation_can_be_ended_while_a_write_hangs() {
     tokio::time::timeout(LIMIT, hangs).await.unwrap();
 
     let serving = served.serving();
-    let ending = serving.terminate("web", "somebody".to_owned(), String::new());
+    let ending = serving.terminate("web", None, ("somebody".to_owned(), String::new()));
     tokio::time::timeout(LIMIT, ending).await.unwrap().unwrap();
     served.until("web", |now, _| is(now, OperationPhase::Failed)).await;
     assert_eq!(phase(&served.kept("web")), Some(OperationPhase::Running));

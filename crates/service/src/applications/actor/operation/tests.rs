@@ -165,7 +165,7 @@ async fn a_sync_waits_for_a_cluster_that_its_chart_asks() {
     };
     let first = served.until("web", |now, _| waits(now)).await;
     assert_eq!(served.operations().await, []);
-    served.serving().terminate("web", "ann".to_owned(), "not today".to_owned()).await.unwrap();
+    served.serving().terminate("web", None, ("ann".to_owned(), "not today".to_owned())).await.unwrap();
     let (phase, message) = served.until("web", |now, _| ended(now)).await;
     assert_eq!((phase, message.contains("ann")), (OperationPhase::Failed, true), "{message}");
     served.sync("web").await;
