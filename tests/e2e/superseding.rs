@@ -2,6 +2,7 @@
 //! made and deleted, and for which operation.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -156,6 +157,26 @@ fn what_somebody_asks_for_waits_for_its_turn() {
         .expect_code(0);
     assert_eq!(phases(&fleet)[..2], ["Failed", "Succeeded"]);
     assert!(operations(&fleet)[0]["message"].as_str().unwrap().contains("another sync of tester"));
+    Fleet::end(serving);
+}
+
+/// The second one never ends.
+#[test]
+fn whoever_waits_for_a_sync_is_told_of_its_end_though_another_one_follows() {
+    let fleet = fleet("10h");
+    let serving = fleet.serve();
+    fleet.until("backend", |_| !fleet.made("Deployment", "backend").is_empty());
+    let mut waits = fleet.bench.start(&["app", "sync", "backend", "--policy", "supersede"]);
+    fleet.until("backend", |_| fleet.made("Job", "migrate").len() == 2);
+    fleet.bench.run(&["app", "sync", "backend", "--policy", "supersede", "--async"]).expect_code(0);
+    let ended = waits.is_over_within(Duration::from_secs(120)).expect("it is over");
+    let ran = waits.finish_with(ended);
+    assert_eq!(ran.code(), 1, "{}", ran.err);
+    let second = &operations(&fleet)[1];
+    assert_eq!(second["phase"], "Failed", "{second}");
+    let told = format!("another operation has followed it: operation {}", second["id"].as_str().unwrap());
+    assert!(ran.err.contains(&told), "{}", ran.err);
+    assert_eq!(phases(&fleet), ["Failed", "Failed", "Running"]);
     Fleet::end(serving);
 }
 

@@ -4,6 +4,7 @@ mod delete;
 pub(super) mod desk;
 mod explain;
 mod hooks;
+mod own;
 mod plans;
 mod waiting;
 mod way;
@@ -137,8 +138,10 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
         let desk = Way::service(&args.way, "a kept plan")?;
         let (name, allow_drift) = (args.name.clone(), args.allow_drift);
         let (by, reason) = (String::new(), args.why.reason.clone());
+        let known = desk.one(&name, printer).await?;
         desk.plans(&Request::SyncPlan { name, hash, allow_drift, by, reason }).await?;
-        return finished(&Way::Service(desk), &args.name, (&args.end, args.output), printer).await;
+        let way = Way::Service(desk);
+        return finished(&way, (&args.name, &known), (&args.end, args.output), printer).await;
     }
     if args.follow_hooks {
         Way::service(&args.way, "what hooks write")?;
@@ -157,7 +160,7 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     give_reason(&mut asked, &args.why.reason);
     let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };
     way.tell(request).await?;
-    let finished = finished(&way, &args.name, (&args.end, args.output), printer);
+    let finished = finished(&way, (&args.name, &known), (&args.end, args.output), printer);
     match &way {
         Way::Service(desk) if args.follow_hooks => hooks::beside(desk, &known, finished, printer).await,
         _ => finished.await,
@@ -210,8 +213,9 @@ async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<Ended, Cl
         by: String::new(),
         reason: args.why.reason.clone(),
     };
+    let known = way.one(&args.name, printer).await?;
     way.tell(request).await?;
-    finished(&way, &args.name, (&args.end, args.output), printer).await
+    finished(&way, (&args.name, &known), (&args.end, args.output), printer).await
 }
 
 /// Asks for a comparison. What is asked for in a resource is waited for: it is done when the annotation is gone.

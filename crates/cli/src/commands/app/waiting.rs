@@ -8,13 +8,14 @@ use serde::Serialize;
 use tidegate_application::approval::waiting;
 use tidegate_application::refresh;
 use tidegate_model::argo::{Application, OperationState, SyncStatusCode};
-use tidegate_model::{HealthStatus, OperationPhase, format_duration};
+use tidegate_model::{HealthStatus, OperationId, OperationPhase, format_duration};
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::direct::is_taken_up;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::desk::Desk;
+use super::own::Own;
 use super::way::Way;
 use crate::args::{AppWaitArgs, EndArgs, Format};
 use crate::error::CliError;
@@ -27,10 +28,10 @@ const SERVED_WITHIN: Duration = Duration::from_secs(10);
 /// How long what an operation has done is waited for, to be shown: the comparison may take long.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Waits for the end of an operation, if that is wished, and shows it.
+/// Waits for the end of an operation, if that is wished, and shows it. `known` is its application before it was asked for.
 pub(super) async fn finished(
     way: &Way,
-    name: &str,
+    (name, known): (&str, &Application),
     (end, output): (&EndArgs, Format),
     printer: &Printer,
 ) -> Result<Ended, CliError> {
@@ -43,7 +44,7 @@ pub(super) async fn finished(
         }
         return Ok(Ended::Done);
     }
-    let (told, since) = (RefCell::new(String::new()), Cell::new(None));
+    let (told, since, own) = (RefCell::new(String::new()), Cell::new(None), Own::before(known));
     let (is_over_soon, doubt) = (is_over_soon(&since), way.doubt(printer));
     let is_over = |application: &Application| {
         // Whoever waits is told what for, once for each plan.
@@ -52,7 +53,8 @@ pub(super) async fn finished(
             words.clone_into(&mut told.borrow_mut());
         }
         doubt.look(is_taken_up(application));
-        way.not_taken(application).is_some() || is_over_soon(application)
+        own.look(application);
+        way.not_taken(application).is_some() || own.is_followed(application) || is_over_soon(application)
     };
     let found = match until(way, (&[name.to_owned()], end.timeout), printer, is_over).await? {
         Waited::Met(found) => found,
@@ -70,12 +72,30 @@ pub(super) async fn finished(
     if let Some(why) = way.not_taken(over) {
         return Err(CliError::refused(why));
     }
-    let state = over.status.operation_state.as_ref();
     match output {
         Format::Text => printer.out(&application::show(over, None, printer.width()))?,
         format => printer.value(over, format)?,
     }
+    if let Some(own) = own.gone(over) {
+        return gone(way, own, printer).await;
+    }
+    let state = over.status.operation_state.as_ref();
     Ok(Ended::Operation(state.map_or(OperationPhase::Error, |state| state.phase)))
+}
+
+/// How an operation has ended that was asked for, where its application tells of the one that follows it.
+async fn gone(way: &Way, operation: OperationId, printer: &Printer) -> Result<Ended, CliError> {
+    let Way::Service(desk) = way else {
+        return Err(CliError::refused(format!(
+            "operation {operation} is over, and another one has followed it; how it has ended its service knows, and no resource: `tidegate ops show {operation}` where that is at work"
+        )));
+    };
+    let ended = desk.explain(printer, operation).await?;
+    printer.note(&format!(
+        "what was asked for is over, and another operation has followed it: operation {operation}: {}",
+        ended.summary
+    ));
+    Ok(Ended::Operation(ended.phase))
 }
 
 /// Nothing is under way, and what the last operation did has been seen. That is not awaited of one that has failed: the
