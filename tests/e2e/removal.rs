@@ -305,3 +305,42 @@ fn finalizers_for_hooks_go_with_the_hooks() {
     assert_eq!(since(&fleet, before), Vec::<String>::new());
     Fleet::end(serving);
 }
+
+#[test]
+fn several_applications_are_synced_and_deleted_by_one_command() {
+    let fleet = leaving("a: b");
+    for name in ["backend", "frontend"] {
+        fleet.replace(&format!("{name}.yaml"), "    automated:\n", "    automated:\n      enabled: false\n");
+    }
+    let serving = fleet.serve();
+    let run = |args: &[&str]| fleet.bench.run(&[&["app"], args].concat());
+    fleet.until("frontend", |app| app["status"]["sync"]["status"] == "OutOfSync");
+    let nobody = run(&["sync"]).expect_code(2);
+    assert!(nobody.err.contains("<NAME"), "{}", nobody.err);
+    run(&["sync", "backend", "absent"]).expect_code(2);
+    assert!(fleet.made("Deployment", "backend").is_empty(), "nothing is asked for where one name is wrong");
+    let plan = run(&["sync", "backend", "frontend", "--plan", "abc"]).expect_code(2);
+    assert!(plan.err.contains("--plan is about one application"), "{}", plan.err);
+    let synced = fleet.bench.json(&["app", "sync", "backend", "frontend", "backend", "-o", "json"]);
+    let ended = synced["items"].as_array().unwrap().iter().map(|one| {
+        let state = &one["status"]["operationState"]["phase"];
+        (one["metadata"]["name"].as_str().unwrap(), state.as_str().unwrap())
+    });
+    assert_eq!(ended.collect::<Vec<_>>(), [("backend", "Succeeded"), ("frontend", "Succeeded")]);
+    assert_eq!(fleet.made("Deployment", "backend").len(), 1);
+    run(&["wait", "--project", "default", "--timeout", "1m"]).expect_code(0);
+    let chosen = run(&["sync", "--project", "none"]).expect_code(2);
+    assert!(chosen.err.contains("no application is such"), "{}", chosen.err);
+
+    let told = run(&["delete", "backend", "frontend"]).expect_code(2);
+    assert!(
+        told.out.contains("application backend:") && told.out.contains("application frontend:"),
+        "{}",
+        told.out
+    );
+    assert!(told.err.contains("delete applications backend, frontend"), "{}", told.err);
+    run(&["delete", "backend", "frontend", "--yes", "--timeout", "2m"]).expect_code(0);
+    gone(&fleet, "backend");
+    gone(&fleet, "frontend");
+    Fleet::end(serving);
+}

@@ -26,6 +26,21 @@ pub enum Ended {
     NotFinished,
 }
 
+impl Ended {
+    /// How all of them together have ended.
+    pub fn worst(all: impl IntoIterator<Item = Self>) -> Self {
+        let badness = |one: &Self| match code(&Ok(*one)) {
+            0 => 0,
+            // What is not over may still succeed.
+            3 => 1,
+            _ => 2,
+        };
+        all.into_iter()
+            .reduce(|worst, one| if badness(&one) > badness(&worst) { one } else { worst })
+            .unwrap_or(Self::Done)
+    }
+}
+
 /// The exit code of a command.
 pub fn code(outcome: &Result<Ended, CliError>) -> i32 {
     match outcome {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use tidegate_model::{IfTaken, ResourceSelector};
 
 use super::common::{Format, ReasonArgs};
@@ -48,7 +48,7 @@ pub enum AppCommand {
     Get(OneAppArgs),
     /// Show the syncs of an application that succeeded
     History(OneAppArgs),
-    /// Sync an application, and wait for it
+    /// Sync applications, and wait for them
     Sync(AppSyncArgs),
     /// Plan a sync of an application and keep the plan under its hash, or show a plan that is kept
     Plan(AppPlanArgs),
@@ -92,7 +92,7 @@ pub enum AppCommand {
     },
     /// Why the operation of an application is where it is
     Explain(OneAppArgs),
-    /// Delete an application, and its objects in reverse order of their sync
+    /// Delete applications, and their objects in reverse order of their sync
     Delete(AppDeleteArgs),
     /// Go back to an earlier sync of an application, without hooks, and wait for it
     Rollback(AppRollbackArgs),
@@ -165,7 +165,7 @@ pub struct OneAppArgs {
     pub way: WayArgs,
 }
 
-/// Which applications are listed: all that nothing here excludes.
+/// Which applications are meant: all that nothing here excludes.
 #[derive(Clone, Debug, Args)]
 pub struct ListedArgs {
     /// Only of this project; repeat it for more
@@ -177,6 +177,14 @@ pub struct ListedArgs {
     /// Only with a source of this repository, however its address is written
     #[arg(short, long = "repo", value_name = "URL")]
     pub repository: Option<String>,
+}
+
+impl ListedArgs {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        let Self { projects, labels, repository } = self;
+        projects.is_empty() && labels.is_none() && repository.is_none()
+    }
 }
 
 /// To which revisions an application is synced.
@@ -195,9 +203,19 @@ pub struct RevisionArgs {
 
 /// What is synced.
 #[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new("who").args(["names", "projects", "labels", "repository"]).required(true).multiple(true), after_help = "\
+Several are asked for one after the other, and waited for together; one that is refused does not keep back the others.
+
+Examples:
+  tidegate app sync backend
+  tidegate app sync backend frontend --prune
+  tidegate app sync -l team=payments --policy queue")]
 pub struct AppSyncArgs {
-    /// Name of the application
-    pub name: String,
+    /// Names of the applications
+    #[arg(value_name = "NAME", conflicts_with_all = ["projects", "labels", "repository"])]
+    pub names: Vec<String>,
+    #[command(flatten)]
+    pub which: ListedArgs,
     #[command(flatten)]
     pub revisions: RevisionArgs,
     /// Delete objects that are no longer in the manifests
@@ -210,7 +228,7 @@ pub struct AppSyncArgs {
     #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::selector)]
     pub resources: Vec<ResourceSelector>,
     /// Carry out this kept plan and nothing else: its hash, or the first digits of it
-    #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "dry_run", "resources", "policy"])]
+    #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "dry_run", "resources", "policy", "projects", "labels", "repository"])]
     pub plan: Option<String>,
     /// Carry the plan out also where fields of its objects have changed that it says nothing about
     #[arg(long, requires = "plan")]
@@ -316,7 +334,10 @@ Examples:
   tidegate app wait backend --health --timeout 5m")]
 pub struct AppWaitArgs {
     /// Names of the applications [default: all]
+    #[arg(value_name = "NAME", conflicts_with_all = ["projects", "labels", "repository"])]
     pub names: Vec<String>,
+    #[command(flatten)]
+    pub which: ListedArgs,
     /// Until they are Synced
     #[arg(long)]
     pub sync: bool,
@@ -342,10 +363,12 @@ pub struct AppWaitArgs {
 Examples:
   tidegate app delete backend
   tidegate app delete backend --yes
+  tidegate app delete backend frontend --yes
   tidegate app delete backend --cascade orphan --yes")]
 pub struct AppDeleteArgs {
-    /// Name of the application
-    pub name: String,
+    /// Names of the applications
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
     /// What becomes of its objects: deleted after what they own, deleted before what they own, or left as they are
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     pub cascade: CascadeArg,

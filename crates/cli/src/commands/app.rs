@@ -6,31 +6,28 @@ mod explain;
 mod hooks;
 mod own;
 mod plans;
+mod sync;
 mod waiting;
 mod way;
 
 use std::time::Duration;
 
-use tidegate_application::operation::give_reason;
 use tidegate_application::pushes::Push;
 use tidegate_application::refresh;
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_model::argo::{Application, OperationResource};
-use tidegate_model::{ResourceSelector, Warning};
-use tidegate_service::applications::asking::{self, SyncWish};
+use tidegate_model::Warning;
+use tidegate_model::argo::Application;
 use tidegate_service::applications::listing::Wanted;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 
-use crate::args::{
-    AppCommand, AppRollbackArgs, AppSyncArgs, Format, ListedArgs, OneAppArgs, RevisionArgs, WayArgs,
-};
+use crate::args::{AppCommand, AppRollbackArgs, Format, ListedArgs, OneAppArgs, WayArgs};
 use crate::commands::diff;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, application, counted};
 
-use self::waiting::{Waited, finished, show_all, until, wait};
+use self::waiting::{Asked, Waited, finished, show_all, until, wait};
 use self::way::{Shown, Way};
 
 /// How long a comparison is waited for that was asked for in a resource; it may wait for a repository.
@@ -41,7 +38,7 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
         AppCommand::List { which, output, way } => list(&which, output, &way, printer).await,
         AppCommand::Get(one) => get(&one, printer).await,
         AppCommand::History(one) => history(&one, printer).await,
-        AppCommand::Sync(args) => sync(&args, printer).await,
+        AppCommand::Sync(args) => sync::run(&args, printer).await,
         AppCommand::Plan(args) => plans::make(&args, printer).await,
         AppCommand::Plans { name, output, way } => plans::list(name, output, &way, printer).await,
         AppCommand::Approve(args) => plans::approve(&args, printer).await,
@@ -67,6 +64,30 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
         AppCommand::Rollback(args) => rollback(&args, printer).await,
         AppCommand::Wait(args) => wait(&args, printer).await,
     }
+}
+
+/// The names of those that are meant: as they are given, or of all that are chosen; none where nothing is said.
+async fn chosen(
+    way: &Way,
+    (names, which): (&[String], &ListedArgs),
+    printer: &Printer,
+) -> Result<Vec<String>, CliError> {
+    if which.is_empty() {
+        return Ok(names.to_vec());
+    }
+    let (found, is_chosen) = (way.all(printer).await?, listed(which));
+    found.problems.iter().for_each(|problem| printer.warn(problem));
+    let is_chosen = found.applications.iter().filter(|one| is_chosen(one));
+    let chosen: Vec<String> = is_chosen.map(|one| full_name(&AppKey::of(one))).collect();
+    if chosen.is_empty() {
+        return Err(CliError::usage("no application is such; `tidegate app list` shows those there are"));
+    }
+    Ok(chosen)
+}
+
+/// A name that no other application has.
+fn full_name(AppKey { namespace, name }: &AppKey) -> String {
+    if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") }
 }
 
 async fn list(
@@ -133,65 +154,6 @@ async fn history(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError
     Ok(Ended::Done)
 }
 
-async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> {
-    if let Some(hash) = args.plan.clone() {
-        let desk = Way::service(&args.way, "a kept plan")?;
-        let (name, allow_drift) = (args.name.clone(), args.allow_drift);
-        let (by, reason) = (String::new(), args.why.reason.clone());
-        let known = desk.one(&name, printer).await?;
-        desk.plans(&Request::SyncPlan { name, hash, allow_drift, by, reason }).await?;
-        let way = Way::Service(desk);
-        return finished(&way, (&args.name, &known), (&args.end, args.output), printer).await;
-    }
-    if args.follow_hooks {
-        Way::service(&args.way, "what hooks write")?;
-    }
-    let way = Way::of(&args.way, printer).await?;
-    let known = way.one(&args.name, printer).await?;
-    let wish = SyncWish {
-        revision: args.revisions.revision.clone().unwrap_or_default(),
-        revisions: several(&args.revisions, &known)?,
-        prune: args.prune,
-        dry_run: args.dry_run,
-        resources: args.resources.iter().map(named).collect(),
-        policy: args.policy.into(),
-    };
-    let mut asked = asking::sync(&known, wish);
-    give_reason(&mut asked, &args.why.reason);
-    let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };
-    way.tell(request).await?;
-    let finished = finished(&way, (&args.name, &known), (&args.end, args.output), printer);
-    match &way {
-        Way::Service(desk) if args.follow_hooks => hooks::beside(desk, &known, finished, printer).await,
-        _ => finished.await,
-    }
-}
-
-/// The revisions of several sources that are named one by one: all others are left empty.
-fn several(given: &RevisionArgs, application: &Application) -> Result<Vec<String>, CliError> {
-    let RevisionArgs { revisions, positions, .. } = given;
-    if revisions.len() != positions.len() {
-        return Err(CliError::usage("say one --source-positions for each of --revisions, in the same order"));
-    }
-    let sources = application.sources().len();
-    let mut all = vec![String::new(); if revisions.is_empty() { 0 } else { sources }];
-    for (revision, position) in revisions.iter().zip(positions) {
-        let place = position.checked_sub(1).and_then(|index| all.get_mut(index));
-        let Some(place) = place else {
-            let sources = counted(u32::try_from(sources).unwrap_or(u32::MAX), "source", "sources");
-            let name = &application.metadata.name;
-            return Err(CliError::usage(format!(
-                "--source-positions {position}: application {name} has {sources}, counted from 1"
-            )));
-        };
-        if !place.is_empty() {
-            return Err(CliError::usage(format!("--source-positions {position} is there twice")));
-        }
-        revision.clone_into(place);
-    }
-    Ok(all)
-}
-
 async fn differences(
     way: &WayArgs,
     name: String,
@@ -215,7 +177,8 @@ async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<Ended, Cl
     };
     let known = way.one(&args.name, printer).await?;
     way.tell(request).await?;
-    finished(&way, (&args.name, &known), (&args.end, args.output), printer).await
+    let asked = [Asked::before(&args.name, &known)];
+    finished(&way, &asked, (&args.end, args.output), printer).await
 }
 
 /// Asks for a comparison. What is asked for in a resource is waited for: it is done when the annotation is gone.
@@ -238,9 +201,4 @@ async fn refresh(name: String, hard: bool, way: &WayArgs, printer: &Printer) -> 
             Ok(Ended::NotFinished)
         }
     }
-}
-
-fn named(selector: &ResourceSelector) -> OperationResource {
-    let ResourceSelector { group, kind, namespace, name } = selector.clone();
-    OperationResource { group, kind, namespace, name, ..OperationResource::default() }
 }

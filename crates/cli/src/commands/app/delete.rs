@@ -7,8 +7,10 @@ use tidegate_application::deletion::{self, HELD};
 use tidegate_application::operation;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{Cascade, OperationPhase, format_duration};
+use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::deletion::{DeletionPlan, DeletionStep};
+use tokio::time::Instant;
 
 use super::way::{Shown, Way};
 use crate::args::AppDeleteArgs;
@@ -22,36 +24,72 @@ const LEFT_ALONE: &str = "; left alone: ";
 
 pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
     let way = Way::of(&args.way, printer).await?;
-    let known = way.one(&args.name, printer).await?;
+    let mut all = Vec::new();
+    for name in &args.names {
+        let known = way.one(name, printer).await?;
+        if all.iter().all(|(_, other): &(_, Shown)| AppKey::of(other) != AppKey::of(&known)) {
+            all.push((name.as_str(), known));
+        }
+    }
     let cascade = Cascade::from(args.cascade);
     if !args.yes {
-        match (way.plan_deletion(args.name.clone(), cascade).await, &known) {
-            (Ok(plan), _) => {
-                printer.out(&text(what_goes(&plan)))?;
-                plan.warnings.iter().for_each(|warning| printer.warn(&warning.to_string()));
-            }
-            (Err(error), Shown::Told(_)) => printer.warn(&format!("what would go cannot be told: {error}")),
-            (Err(error), Shown::Read(read)) => {
-                printer.out(&text(what_is_known(&read.application, cascade)))?;
-                printer.note(&error.to_string());
+        for (name, known) in &all {
+            tell_of((name, known), cascade, (&way, all.len() > 1), printer).await?;
+        }
+        let what = if all.len() == 1 { "application" } else { "applications" };
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        return Err(CliError::usage(format!("nothing was done; say --yes to delete {what} {names}")));
+    }
+    let (mut asked, mut refused) = (Vec::new(), None);
+    for (name, known) in &all {
+        let (by, reason) = (String::new(), args.why.reason.clone());
+        let request = Request::DeleteApplication { name: (*name).to_owned(), cascade, by, reason };
+        match way.tell(request).await {
+            Ok(()) => asked.push((*name, &**known)),
+            Err(error) if all.len() == 1 => return Err(error),
+            Err(error) => {
+                printer.error(&error);
+                refused = Some(Ended::Refused);
             }
         }
-        return Err(CliError::usage(format!(
-            "nothing was done; say --yes to delete application {}",
-            args.name
-        )));
     }
-    let request = Request::DeleteApplication {
-        name: args.name.clone(),
-        cascade,
-        by: String::new(),
-        reason: args.why.reason.clone(),
-    };
-    way.tell(request).await?;
-    if args.end.is_async {
-        return Ok(Ended::Done);
+    let mut ended = Vec::from_iter(refused);
+    if !args.end.is_async {
+        let by = args.end.timeout.map(|timeout| Instant::now() + timeout);
+        for one in asked {
+            ended.push(gone(&way, one, (args.end.timeout, by), printer).await?);
+            // It was waited long enough, or somebody does not want to wait any longer.
+            if ended.last() == Some(&Ended::NotFinished) {
+                break;
+            }
+        }
     }
-    gone(&way, &known, args, printer).await
+    Ok(Ended::worst(ended))
+}
+
+/// Says what the deletion of an application would do.
+async fn tell_of(
+    (name, known): (&str, &Shown),
+    cascade: Cascade,
+    (way, is_one_of_several): (&Way, bool),
+    printer: &Printer,
+) -> Result<(), CliError> {
+    if is_one_of_several {
+        printer.out(&text(vec![format!("application {name}:")]))?;
+    }
+    match (way.plan_deletion(name.to_owned(), cascade).await, known) {
+        (Ok(plan), _) => {
+            printer.out(&text(what_goes(&plan)))?;
+            plan.warnings.iter().for_each(|warning| printer.warn(&warning.to_string()));
+        }
+        (Err(error), Shown::Told(_)) => printer.warn(&format!("what would go cannot be told: {error}")),
+        (Err(error), Shown::Read(read)) => {
+            printer.out(&text(what_is_known(&read.application, cascade)))?;
+            printer.note(&error.to_string());
+        }
+    }
+    Ok(())
 }
 
 /// What goes by what the status of an application says that it has: its service may know of more, and of what stays.
@@ -106,15 +144,14 @@ fn text(lines: Vec<String>) -> Text {
 /// Waits until it is gone, or cannot be deleted.
 async fn gone(
     way: &Way,
-    known: &Application,
-    args: &AppDeleteArgs,
+    (name, known): (&str, &Application),
+    (timeout, by): (Option<Duration>, Option<Instant>),
     printer: &Printer,
 ) -> Result<Ended, CliError> {
     let mut signals = Signals::listen()?;
-    let timeout = args.end.timeout;
     let mut told = String::new();
     let is_told = Cell::new(false);
-    let names = [args.name.clone()];
+    let names = [name.to_owned()];
     let doubt = way.doubt(printer);
     let asking = async {
         let mut sight = way.sight(&names, printer);
@@ -139,7 +176,7 @@ async fn gone(
     let why = tokio::select! {
         ended = asking => return Ok(match ended? {
             None => {
-                printer.note(&format!("application {} is deleted", args.name));
+                printer.note(&format!("application {name} is deleted"));
                 // It may have gone before that was seen.
                 let said = if is_told.get() { None } else { way.last_message(printer, known).await };
                 if let Some((_, stays)) = said.as_deref().and_then(|said| said.split_once(LEFT_ALONE)) {
@@ -153,15 +190,22 @@ async fn gone(
             }
         }),
         signal = signals.next() => format!("interrupted by {signal}"),
-        () = tokio::time::sleep(timeout.unwrap_or(Duration::MAX)) => {
+        () = late(by) => {
             format!("not gone after {}", format_duration(timeout.unwrap_or_default()))
         }
     };
     printer.warn(&format!(
-        "{why}; it is deleted all the same, and `tidegate app get {}` tells how that stands",
-        args.name
+        "{why}; it is deleted all the same, and `tidegate app get {name}` tells how that stands"
     ));
     Ok(Ended::NotFinished)
+}
+
+/// Returns at a time; never without one.
+async fn late(by: Option<Instant>) {
+    match by {
+        Some(by) => tokio::time::sleep_until(by).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// How its deletion stands, once for each change.

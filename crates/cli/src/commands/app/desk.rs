@@ -23,6 +23,8 @@ use crate::args::ServiceArgs;
 use crate::error::CliError;
 use crate::output::Printer;
 
+/// So many applications are asked for by their names, one by one.
+const ASKED_SINGLY: usize = 8;
 /// How often whoever waits asks again: a process on this machine, and one elsewhere.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 const ASK_AFAR_EVERY: Duration = Duration::from_secs(1);
@@ -75,6 +77,8 @@ impl Desk {
         match (self, names) {
             (Self::Here(state_dir), [only]) => reach::ask(state_dir, Some(only)).await,
             (Self::Here(state_dir), _) => reach::ask(state_dir, None).await,
+            // One list costs less than so many questions.
+            (Self::There(remote), names) if names.len() > ASKED_SINGLY => remote.applications(None).await,
             (Self::There(remote), names) => remote.named(names).await,
         }
     }

@@ -10,6 +10,7 @@ use tidegate_service::error::ServiceError;
 use tidegate_service::lines::{ApplicationLine, OperationLine};
 
 use super::desk::Desk;
+use super::full_name;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
@@ -48,8 +49,7 @@ fn newest(application: &Application) -> Option<(OperationId, OperationLine)> {
 
 async fn follow(desk: &Desk, known: &Application, printer: &Printer) -> Result<(), CliError> {
     let before = newest(known).map(|(id, _)| id);
-    let AppKey { namespace, name } = AppKey::of(known);
-    let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
+    let name = full_name(&AppKey::of(known));
     let mut lines = HookLines::default();
     loop {
         if let Some((id, operation)) = newest(&desk.one(&name, printer).await?)

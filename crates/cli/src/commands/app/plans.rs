@@ -6,8 +6,8 @@ use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::plan::kept;
 use tidegate_service::lines::PlanLine;
 
+use super::sync::{named, several};
 use super::way::Way;
-use super::{named, several};
 use crate::args::{AppApproveArgs, AppPlanArgs, Format, PlanFormat, WayArgs};
 use crate::error::CliError;
 use crate::exit::Ended;

@@ -14,13 +14,14 @@ use tidegate_service::direct::is_taken_up;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::chosen;
 use super::desk::Desk;
 use super::own::Own;
 use super::way::Way;
 use crate::args::{AppWaitArgs, EndArgs, Format};
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::{Printer, application};
+use crate::output::{Printer, Text, application};
 use crate::signals::Signals;
 
 /// How long whoever waits for applications waits for somebody to serve them.
@@ -28,59 +29,130 @@ const SERVED_WITHIN: Duration = Duration::from_secs(10);
 /// How long what an operation has done is waited for, to be shown: the comparison may take long.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Waits for the end of an operation, if that is wished, and shows it. `known` is its application before it was asked for.
+/// An operation that was asked for, of an application.
+pub(super) struct Asked {
+    /// As people name the application.
+    name: String,
+    key: AppKey,
+    own: Own,
+    /// Since when it is over, but not yet compared.
+    over_since: Cell<Option<Instant>>,
+    /// What whoever waits was told that it waits for.
+    told: RefCell<String>,
+}
+
+impl Asked {
+    /// Nothing was asked for yet of an application that stands like this.
+    pub fn before(name: &str, known: &Application) -> Self {
+        let (over_since, told) = (Cell::new(None), RefCell::default());
+        Self { name: name.to_owned(), key: AppKey::of(known), own: Own::before(known), over_since, told }
+    }
+
+    /// Whether nobody has to wait any longer for it.
+    fn is_over(&self, way: &Way, application: &Application, printer: &Printer) -> bool {
+        // Whoever waits is told what for, once for each plan.
+        if let Some(words) = waiting(application).filter(|words| *self.told.borrow() != *words) {
+            printer.note(words);
+            words.clone_into(&mut self.told.borrow_mut());
+        }
+        self.own.look(application);
+        way.not_taken(application).is_some()
+            || self.own.is_followed(application)
+            || is_over_soon(&self.over_since)(application)
+    }
+}
+
+/// Waits for the end of operations that were asked for, if that is wished, and shows them.
 pub(super) async fn finished(
     way: &Way,
-    (name, known): (&str, &Application),
+    asked: &[Asked],
     (end, output): (&EndArgs, Format),
     printer: &Printer,
 ) -> Result<Ended, CliError> {
+    let names: Vec<String> = asked.iter().map(|one| one.name.clone()).collect();
     if end.is_async {
-        match output {
-            Format::Text => {
-                printer.note(&format!("asked for; `tidegate app wait {name} --operation` waits for its end"));
-            }
-            format => printer.value(&way.one(name, printer).await?, format)?,
-        }
-        return Ok(Ended::Done);
+        return begun(way, &names, output, printer).await;
     }
-    let (told, since, own) = (RefCell::new(String::new()), Cell::new(None), Own::before(known));
-    let (is_over_soon, doubt) = (is_over_soon(&since), way.doubt(printer));
+    let doubt = way.doubt(printer);
     let is_over = |application: &Application| {
-        // Whoever waits is told what for, once for each plan.
-        if let Some(words) = waiting(application).filter(|words| *told.borrow() != *words) {
-            printer.note(words);
-            words.clone_into(&mut told.borrow_mut());
-        }
         doubt.look(is_taken_up(application));
-        own.look(application);
-        way.not_taken(application).is_some() || own.is_followed(application) || is_over_soon(application)
+        let of = asked.iter().find(|one| one.key == AppKey::of(application));
+        of.is_none_or(|one| one.is_over(way, application, printer))
     };
-    let found = match until(way, (&[name.to_owned()], end.timeout), printer, is_over).await? {
+    let found = match until(way, (&names, end.timeout), printer, is_over).await? {
         Waited::Met(found) => found,
         Waited::Left(left) => {
-            match (output, left.first()) {
-                (Format::Text, _) => show_all(&left, output, printer)?,
-                (format, Some(left)) => printer.value(left, format)?,
+            match (output, left.as_slice()) {
                 // It was never seen.
-                (_, None) => {}
+                (_, []) => {}
+                (Format::Text, _) => show_all(&left, output, printer)?,
+                (_, _) => shown(&left, output, printer)?,
             }
             return Ok(Ended::NotFinished);
         }
     };
-    let Some(over) = found.first() else { return Ok(Ended::NotFinished) };
-    if let Some(why) = way.not_taken(over) {
+    // In the order in which they were named.
+    let of = |one| found.iter().find(|found| AppKey::of(found) == one);
+    let over: Vec<(&Asked, &Application)> =
+        asked.iter().filter_map(|one| Some((one, of(one.key.clone())?))).collect();
+    if let [(_, only)] = over.as_slice()
+        && let Some(why) = way.not_taken(only)
+    {
         return Err(CliError::refused(why));
     }
-    match output {
-        Format::Text => printer.out(&application::show(over, None, printer.width()))?,
-        format => printer.value(over, format)?,
+    shown(&over.iter().map(|(_, over)| *over).collect::<Vec<_>>(), output, printer)?;
+    let mut ended = Vec::new();
+    for (one, over) in over {
+        ended.push(match (way.not_taken(over), one.own.gone(over)) {
+            (Some(why), _) => {
+                printer.error(&CliError::refused(format!("{}: {why}", one.name)));
+                Ended::Refused
+            }
+            (None, Some(own)) => gone(way, own, printer).await?,
+            (None, None) => {
+                let state = over.status.operation_state.as_ref();
+                Ended::Operation(state.map_or(OperationPhase::Error, |state| state.phase))
+            }
+        });
     }
-    if let Some(own) = own.gone(over) {
-        return gone(way, own, printer).await;
+    Ok(Ended::worst(ended))
+}
+
+/// Says how what was asked for can be waited for.
+async fn begun(way: &Way, names: &[String], output: Format, printer: &Printer) -> Result<Ended, CliError> {
+    if output == Format::Text {
+        let names = names.join(" ");
+        printer.note(&format!("asked for; `tidegate app wait {names} --operation` waits for its end"));
+        return Ok(Ended::Done);
     }
-    let state = over.status.operation_state.as_ref();
-    Ok(Ended::Operation(state.map_or(OperationPhase::Error, |state| state.phase)))
+    let mut all = Vec::new();
+    for name in names {
+        all.push(way.one(name, printer).await?);
+    }
+    shown(&all, output, printer)?;
+    Ok(Ended::Done)
+}
+
+/// One application as it is shown by itself, several one after the other, or as a list of resources.
+fn shown(
+    found: &[impl Borrow<Application> + Serialize],
+    output: Format,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    match (output, found) {
+        (Format::Text, _) => {
+            let mut text = Text::new();
+            for (place, one) in found.iter().enumerate() {
+                if place > 0 {
+                    text.end_line();
+                }
+                text.append(application::show(one.borrow(), None, printer.width()));
+            }
+            printer.out(&text)
+        }
+        (format, [only]) => printer.value(only, format),
+        (format, _) => printer.value(&application::document(found), format),
+    }
 }
 
 /// How an operation has ended that was asked for, where its application tells of the one that follows it.
@@ -140,7 +212,8 @@ pub(super) async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended,
             && (!(all || args.health) || healthy)
             && (!(all || args.operation) || is_over(application))
     };
-    let (found, ended) = match until(&way, (&args.names, args.timeout), printer, is_met).await? {
+    let names = chosen(&way, (&args.names, &args.which), printer).await?;
+    let (found, ended) = match until(&way, (&names, args.timeout), printer, is_met).await? {
         Waited::Met(found) => (found, Ended::Done),
         Waited::Left(left) => (left, Ended::NotFinished),
     };

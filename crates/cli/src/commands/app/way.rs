@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub struct Kube {
     /// What a suggested command needs to go the same way.
     hint: String,
     /// What its service had refused of an application before something was asked for.
-    refused_before: RefCell<Option<ApplicationCondition>>,
+    refused_before: RefCell<BTreeMap<AppKey, ApplicationCondition>>,
 }
 
 /// An application: as a service tells of it, or as its resource has it.
@@ -190,7 +191,8 @@ impl Way {
     /// Why its service has not taken what was written into the resource of an application.
     pub fn not_taken(&self, application: &Application) -> Option<String> {
         let Self::Cluster(kube) = self else { return None };
-        let said = not_taken(application).filter(|said| kube.refused_before.borrow().as_ref() != Some(*said));
+        let before = kube.refused_before.borrow();
+        let said = not_taken(application).filter(|said| before.get(&AppKey::of(application)) != Some(*said));
         said.map(|said| said.message.clone())
     }
 
@@ -231,7 +233,9 @@ impl Kube {
     /// An application, before something is asked of it.
     async fn known(&self, name: &str) -> Result<Resource, ServiceError> {
         let known = self.direct.one(name).await?;
-        *self.refused_before.borrow_mut() = not_taken(&known.application).cloned();
+        if let Some(said) = not_taken(&known.application) {
+            self.refused_before.borrow_mut().insert(AppKey::of(&known.application), said.clone());
+        }
         Ok(known)
     }
 
