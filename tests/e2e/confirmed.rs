@@ -31,6 +31,10 @@ fn a_prune_that_waits_is_confirmed_by_an_annotation_also_while_the_service_is_ki
     fleet.migrates_for("100ms");
     let serving = fleet.serve();
     fleet.wait(&["backend"]);
+    let foreseen = fleet.bench.run(&["app", "delete", "backend"]).expect_code(2).out;
+    let guarded_goes = "to be deleted once that is confirmed: ConfigMap fleet/guarded";
+    assert!(foreseen.contains(guarded_goes), "{foreseen}");
+    assert_eq!(foreseen.matches("once that is confirmed").count(), 1, "{foreseen}");
     fs::remove_file(guarded).unwrap();
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);

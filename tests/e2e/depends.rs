@@ -58,6 +58,9 @@ fn an_application_waits_for_those_it_depends_on_and_goes_before_them() {
     let at = |app: &Value, which: &str| app["status"]["history"][1][which].as_str().unwrap().to_owned();
     assert!(at(&backend, "deployedAt") <= at(&frontend, "deployStartedAt"));
     // What others need goes after them, whatever is asked for first.
+    let foreseen = fleet.bench.run(&["app", "delete", "backend"]).expect_code(2);
+    let waits = "the deletion waits until Application frontend is deleted, which depends on it";
+    assert!(foreseen.err.contains(waits), "{}", foreseen.err);
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     let needed = fleet.until("backend", |app| message(app).contains("frontend, which depends on it"));
     assert!(needed["metadata"]["deletionTimestamp"].is_string());

@@ -109,8 +109,9 @@ function planned(plan, { prune, dryRun, resources, policy }, isRunning) {
 
 // What is deleted with an Application, in which order, and what stays.
 async function applicationDeletion(path, { cascade }) {
-  const { removesFile, steps, stays } = await look(`${path}/deletion${cascade ? `?cascade=${encodeURIComponent(cascade)}` : ""}`);
+  const { removesFile, steps, stays, warnings } = await look(`${path}/deletion${cascade ? `?cascade=${encodeURIComponent(cascade)}` : ""}`);
   const namesOf = (objects) => listed(objects.map(objectName));
+  const unconfirmed = steps.filter((one) => one.needsConfirmation);
   const waves = [];
   for (const step of steps) {
     const last = waves.at(-1);
@@ -124,6 +125,8 @@ async function applicationDeletion(path, { cascade }) {
     waves.length === 0 && stays.length === 0 ? h("p", null, "It has no objects that are known of.")
       : h("ol", null, waves.map(line), cascade === "orphan" ? h("li", null, `${count(stays.length, "object")}: left where they are.`) : null),
     stays.length > 0 && cascade !== "orphan" ? h("p", null, `These stay: ${namesOf(stays)}.`) : null,
+    unconfirmed.length > 0 ? h("p", null, `These go when that has been confirmed: ${namesOf(unconfirmed)}.`) : null,
+    warnings.map(({ message }) => h("p.problem", null, message)),
   ];
 }
 

@@ -1,10 +1,12 @@
 //! Which application depends on which, as far as they say so: whoever changes tells those it has to do with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_application::dependencies::Name;
+use tidegate_model::argo::Application;
 
+use super::board::Board;
 use super::store::AppKey;
 
 /// On whom each application depends, and who depends on it. Those without either are not in it.
@@ -50,9 +52,18 @@ impl Depending {
     }
 
     /// Those that depend on an application; nothing before all have said on whom they depend.
-    pub fn on(&self, key: &AppKey) -> Option<BTreeSet<AppKey>> {
+    fn on(&self, key: &AppKey) -> Option<BTreeSet<AppKey>> {
         let known = self.known();
         known.is_whole.then(|| known.on.get(key).cloned().unwrap_or_default())
+    }
+
+    /// Those that are still there and keep an application from going, as they depend on it; nothing before all have said on whom
+    /// they depend.
+    pub fn keep(&self, key: &AppKey, board: &Board) -> Option<Vec<(AppKey, Arc<Application>)>> {
+        let own = name(key);
+        // Nobody keeps what belongs to others from going.
+        let heard = self.on(key)?.into_iter().filter(|other| name(other).is_heard_by(&own));
+        Some(heard.filter_map(|other| board.get(&other).map(|found| (other, found))).collect())
     }
 
     /// Those that depend on an application, and those it depends on.

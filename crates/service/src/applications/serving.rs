@@ -34,6 +34,8 @@ use crate::simulated;
 
 /// A comparison that somebody waits for takes no longer; less than an answer of the API may take.
 const COMPARED_WITHIN: Duration = Duration::from_secs(50);
+/// So many are named of those that keep an application from going.
+const NAMED_MAX: usize = 10;
 /// How long is waited for what is written down by now.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(5);
 
@@ -229,12 +231,21 @@ impl Serving {
         if application.is_deleting() {
             return Ok(plan);
         }
-        plan.warnings.extend(self.shared.store.keeps(&application).await.map(|why| Warning {
+        let warning = |code: &str, message| Warning {
             severity: Severity::Warning,
-            code: "file-stays".to_owned(),
+            code: code.to_owned(),
             object: None,
             origin: None,
-            message: format!("the deletion is refused: {why}"),
+            message,
+        };
+        let refused = self.shared.store.keeps(&application).await;
+        plan.warnings
+            .extend(refused.map(|why| warning("file-stays", format!("the deletion is refused: {why}"))));
+        let keep = self.shared.depending.keep(&AppKey::of(&application), &self.shared.board);
+        plan.warnings.extend(keep.unwrap_or_default().iter().take(NAMED_MAX).map(|(other, _)| {
+            let message =
+                format!("the deletion waits until Application {other} is deleted, which depends on it");
+            warning("needed", message)
         }));
         Ok(plan)
     }

@@ -34,6 +34,9 @@ pub struct DeletionStep {
     pub name: String,
     /// It is a hook, which runs.
     pub hook: bool,
+    /// It goes when somebody has confirmed that.
+    #[serde(default)]
+    pub needs_confirmation: bool,
     /// Why it goes or stays.
     pub reason: String,
 }
@@ -64,6 +67,7 @@ impl DeletionStep {
             namespace: namespace.clone(),
             name: name.clone(),
             hook: task.is_hook(),
+            needs_confirmation: task.options.confirm_prune,
             reason: reason.clone(),
         }
     }

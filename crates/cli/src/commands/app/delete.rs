@@ -121,6 +121,9 @@ fn what_goes(plan: &DeletionPlan) -> Vec<String> {
         let (phase, wave) = (step.phase, step.wave);
         match step.hook {
             true => format!("hook to be run: {} ({phase}, wave {wave})", step.object()),
+            false if step.needs_confirmation => {
+                format!("to be deleted once that is confirmed: {} (wave {wave})", step.object())
+            }
             false => format!("to be deleted: {} (wave {wave})", step.object()),
         }
     }));

@@ -126,22 +126,15 @@ impl AppState {
 
     /// The first that depends on it and is still there.
     fn still_needed(&self) -> Option<String> {
-        let Some(depend) = self.shared.depending.on(&self.key) else {
+        let Some(keep) = self.shared.depending.keep(&self.key, &self.shared.board) else {
             return Some("it to be known which Applications depend on it".to_owned());
         };
-        let mut depend = depend.into_iter();
-        let own = name(&self.key);
-        depend.find_map(|other| {
-            // Nobody keeps what belongs to others from going.
-            name(&other).is_heard_by(&own).then_some(())?;
-            let found = self.shared.board.get(&other)?;
-            Some(match found.is_deleting() {
-                true => format!("{other}, which depends on it, to be deleted first"),
-                false => format!(
-                    "{other}, which depends on it: delete that first, or take its name out of {} there",
-                    dependencies::DEPENDS_ON
-                ),
-            })
+        keep.first().map(|(other, found)| match found.is_deleting() {
+            true => format!("{other}, which depends on it, to be deleted first"),
+            false => format!(
+                "{other}, which depends on it: delete that first, or take its name out of {} there",
+                dependencies::DEPENDS_ON
+            ),
         })
     }
 }
