@@ -24,6 +24,10 @@ const HEAL_FACTOR: u32 = 3;
 /// The longest of them.
 const HEAL_AGAIN_MAX: Duration = Duration::from_secs(300);
 
+/// What a comparison says of an object that is no longer in the manifests and asks not to be pruned (`Prune=false`): no sync
+/// changes that.
+pub const PRUNE_REFUSED: &str = "pruneRefused";
+
 /// A condition of our own: sync windows keep it from being synced by itself.
 const HELD: &str = "SyncWindowWarning";
 
@@ -161,8 +165,8 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
     if application.is_deleting() {
         return Decision::nothing();
     }
-    let differing = || objects().filter(|one| one.status != Some(SyncStatusCode::Synced));
-    if superseded.is_none() && !prune && differing().all(|one| one.requires_pruning) {
+    let mut differing = objects().filter(|one| one.status != Some(SyncStatusCode::Synced));
+    if superseded.is_none() && differing.all(|one| is_left_over(one, prune)) {
         return Decision::nothing();
     }
     let sources = Sources::of(application).bare();
@@ -225,7 +229,12 @@ pub(crate) fn to_heal(application: &Application) -> Vec<OperationResource> {
     let prune = automated(application).is_some_and(|policy| policy.prune == Some(true));
     let objects = application.status.resources.iter().filter(|one| !one.hook);
     let differing = objects.filter(|one| one.status != Some(SyncStatusCode::Synced));
-    differing.filter(|one| prune || !one.requires_pruning).map(named).collect()
+    differing.filter(|one| !is_left_over(one, prune)).map(named).collect()
+}
+
+/// Whether it is no longer in the manifests, and no sync that begins by itself deletes it.
+fn is_left_over(one: &ResourceStatus, prune: bool) -> bool {
+    one.requires_pruning && (!prune || one.rest.contains_key(PRUNE_REFUSED))
 }
 
 /// Whether an operation was an attempt to do the same: to the same revisions of the same sources.

@@ -1,7 +1,7 @@
 //! What is begun without being asked.
 
 use serde_json::{Value, json};
-use tidegate_application::automation::{Next, decide, renew};
+use tidegate_application::automation::{Next, PRUNE_REFUSED, decide, renew};
 use tidegate_application::comparison::take_in as compare;
 use tidegate_application::operation::{ID_REMARK, Progress, take_in, wait};
 use tidegate_application::refresh::Level;
@@ -194,6 +194,27 @@ fn what_would_only_prune() {
         assert_eq!(found.is_some(), error.is_some(), "{policy}: {found:?}");
         assert!(found.unwrap_or_default().contains(error.unwrap_or_default()));
     }
+}
+
+#[test]
+fn what_asks_not_to_be_pruned_is_left_alone() {
+    let kept = |name: &str| {
+        let mut kept = resource(name, Code::OutOfSync, Some(Healthy));
+        kept.status.requires_pruning = true;
+        kept.status.rest.insert(PRUNE_REFUSED.to_owned(), true.into());
+        kept
+    };
+    let policy = json!({"automated": {"prune": true, "selfHeal": true}});
+    let mut app = after(policy, OperationPhase::Succeeded);
+    let same = || resource("b", Code::Synced, Some(Healthy));
+    compare(&mut app, compared("c1", vec![kept("a"), same()]), Level::Latest, at(100));
+    assert_eq!(begun(&app, 100), None, "no sync changes that");
+    compare(&mut app, compared("c2", vec![kept("a"), same()]), Level::Latest, at(110));
+    assert_eq!(begun(&app, 110), None, "nor one to a newer commit");
+    let other = resource("c", Code::OutOfSync, Some(Healthy));
+    compare(&mut app, compared("c1", vec![kept("a"), same(), other]), Level::Latest, at(120));
+    let healed = begun(&app, 120).unwrap().sync.unwrap().resources;
+    assert_eq!(healed.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["c"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use tidegate_application::automation::PRUNE_REFUSED;
 use tidegate_application::comparison::{self, Outcome, Resource, Version};
 use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
@@ -417,6 +418,9 @@ fn resource(
     let mut rest = Rest::new();
     if own.is_some() && task.action == Action::Prune {
         rest.insert(PRUNE_WAVE.to_owned(), task.wave.into());
+    }
+    if own.is_some() && task.action == Action::PruneSkipped {
+        rest.insert(PRUNE_REFUSED.to_owned(), true.into());
     }
     Resource {
         status: ResourceStatus {
