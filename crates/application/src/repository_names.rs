@@ -41,7 +41,7 @@ impl RepositoryName {
 }
 
 /// `https://host/path`, without user and usual port, in small letters as far as the host goes, without `.git`, and with a path
-/// that goes nowhere back; `user@host/path` for all that is asked by SSH.
+/// that goes nowhere back; `user@host/path` for all that is asked by SSH; the path of a folder of this machine.
 fn normal(address: &str) -> String {
     let address = decoded(address.trim());
     let (scheme, rest) = match address.split_once("://") {
@@ -55,6 +55,9 @@ fn normal(address: &str) -> String {
         },
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if scheme == "file" && ["", "localhost"].contains(&authority.to_lowercase().as_str()) {
+        return plain_path(&format!("/{path}"));
+    }
     let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(user, host)| (user, host));
     let host = host.to_lowercase();
     let usual = USUAL.iter().find(|(known, _)| *known == scheme).map(|(_, port)| format!(":{port}"));
@@ -167,7 +170,15 @@ mod tests {
             ),
             ("./repo", vec!["./repo", "./a/../repo", "./repo/"]),
             ("../repo", vec!["../repo", "../a/../repo"]),
-            ("file:///srv/repo", vec!["file:///srv/repo", "file:///srv/./x/../repo.git"]),
+            (
+                "/srv/repo",
+                vec![
+                    "/srv/repo/",
+                    "file:///srv/repo",
+                    "FILE://localhost/srv/./x/../repo.git",
+                    "file:///srv/%72epo",
+                ],
+            ),
         ] {
             for other in others {
                 assert_eq!(normal(other), name, "{other}");
@@ -200,6 +211,8 @@ mod tests {
             no.iter().for_each(|one| assert!(!name(one).is_permitted(pattern).unwrap(), "{pattern} {one}"));
         }
         assert!(name("https://a.example/Secret/x").is_denied("https://a.example/secret/*").unwrap());
+        assert!(name("file:///srv/secret/x").is_denied("/srv/secret/*").unwrap());
+        assert!(name("/srv/secret/x").is_denied("file:///srv/secret/*").unwrap());
         assert!(name("https://a.example/x").is_permitted("https://a.example/{x").is_err());
         assert!(RepositoryName::of(&"a".repeat(5000)).is_err());
     }
