@@ -1,6 +1,6 @@
 //! What `sync` does and prints.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bench::{Bench, Running, example, redact, sorted};
 use crate::manifests::{CONFIG, FAST, FAST_HOOKS};
@@ -162,6 +162,33 @@ fn a_dry_run_writes_nothing() {
     assert_eq!(bench.writes(), Vec::<Value>::new());
     let audit = bench.json(&["sim", "audit", "-o", "json"]);
     assert!(!audit.as_array().unwrap().is_empty(), "everything was tried");
+}
+
+/// It succeeds as any other does, and whoever looks later must not take it for a sync that was done.
+#[test]
+fn what_was_a_dry_run_is_told_from_a_sync() {
+    let words = "Succeeded (dry run: nothing was written)";
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    for dry_run in [true, false] {
+        let flags: &[&str] = if dry_run { &["--dry-run"] } else { &[] };
+        let sync = [&["sync", "fast.yaml", "--app", "a", "--sim"][..], flags].concat();
+        let told = bench.run(&sync).expect_code(0);
+        let shown = bench.run(&["ops", "show", "a"]).expect_code(0).out;
+        let explained = bench.run(&["explain", "a"]).expect_code(0).out;
+        let file = format!("{dry_run}.html");
+        bench.run(&["ops", "export", "a", "-o", &file]).expect_code(0);
+        let page = std::fs::read_to_string(bench.path().join(file)).unwrap();
+        for text in [&told.out, &shown, &explained, &page] {
+            assert!(text.contains("Succeeded"), "{text}");
+            assert_eq!(text.contains(words), dry_run, "{text}");
+        }
+        let field = if dry_run { json!(true) } else { Value::Null };
+        for command in [&["ops", "show", "a"][..], &["explain", "a"]] {
+            assert_eq!(bench.json(&[command, &["-o", "json"]].concat())["dryRun"], field, "{command:?}");
+        }
+        assert_eq!(bench.json(&["ops", "export", "a"])["operation"]["dryRun"], field);
+    }
 }
 
 #[test]

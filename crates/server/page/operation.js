@@ -139,7 +139,8 @@ function headOf(operation, explanation, story) {
     : explanation.deadlinePassedSeconds !== null ? `passed ${long(explanation.deadlinePassedSeconds * 1000)} ago` : null;
   return [
     h("div.title", null, h("h1", null, operation.deletion ? "Deletion of " : "Operation of ", applicationLink(operation.app)),
-      badge(operation.phase, "result"), operation.pausedBy ? badge("Held") : null),
+      badge(operation.phase, "result"), operation.dryRun ? h("small", null, " dry run: nothing was written") : null,
+      operation.pausedBy ? badge("Held") : null),
     h("div.lead", null, folded(isOver ? operation.message : explanation.summary)),
     operationActions(operation, explanation) ?? h("div"),
     h("p.quiet", null, "All of it as one file: ", file(operation.id, ".html", "for people"), ", ", file(operation.id, "", "for programs")),

@@ -28,6 +28,9 @@ pub struct ExplanationDocument {
     pub app: String,
     /// Running, or how it ended.
     pub phase: OperationPhase,
+    /// It only tries what it would do; absent where it is no dry run, as in the operation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// The whole answer as one sentence.
     pub summary: String,
     /// The stage: `wave 2 of 5 (Sync, wave 1)`.
@@ -141,6 +144,7 @@ impl ExplanationDocument {
             id: operation.id,
             app: operation.app.clone(),
             phase: operation.phase,
+            dry_run: operation.dry_run,
             summary,
             position: explanation.position,
             progress: explanation.progress,

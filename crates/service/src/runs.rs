@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_executor::made_at;
+use tidegate_executor::{Summary, made_at};
 use tidegate_lifecycle::{Illegal, rollout, teardown};
-use tidegate_model::{OperationId, Records, StreamId, StreamKind, Timestamp};
+use tidegate_model::{OperationId, OperationPhase, Records, StreamId, StreamKind, Timestamp};
 use tidegate_oplog::{History, Impaired, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
 
 use crate::applications::store::AppKey;
 use crate::documents::runs::{Run, RunKind, RunLine};
 use crate::error::ServiceError;
+use crate::operations;
 
 /// The kind of a stream, if it is one of these.
 fn kind_of(kind: &StreamKind) -> Option<RunKind> {
@@ -151,8 +152,10 @@ pub fn read(log: &Log, id: StreamId, now: Timestamp) -> Result<Run, ServiceError
     let last = entry.sequence;
     let line = line(entry)?.ok_or_else(unknown)?;
     let run = match line.kind {
-        RunKind::Rollout => fold::<rollout::Fact>(log, id, rollout::evolve)
-            .map(|(first, facts, state)| Run::of_rollout(line.clone(), (first, &facts), &state, now)),
+        RunKind::Rollout => fold::<rollout::Fact>(log, id, rollout::evolve).map(|(first, facts, state)| {
+            let end_of = |operation| end_of(log, operation);
+            Run::of_rollout(line.clone(), (first, &facts), &state, now, end_of)
+        }),
         RunKind::Deletion => fold::<teardown::Fact>(log, id, teardown::evolve)
             .map(|(first, facts, state)| Run::of_deletion(line.clone(), (first, &facts), &state, now)),
     };
@@ -160,6 +163,12 @@ pub fn read(log: &Log, id: StreamId, now: Timestamp) -> Result<Run, ServiceError
         Err(ServiceError::Log(LogError::Compacted { .. })) => Ok(Run::of_line(line, last)),
         run => run,
     }
+}
+
+/// How an operation has ended, as the log lists it; nothing where it is not over, never began, or is not listed any more.
+fn end_of(log: &Log, operation: OperationId) -> Option<(OperationPhase, String)> {
+    let Summary { phase, message, finished_at, .. } = operations::known(log, operation).ok()??.summary?;
+    finished_at.map(|_| (phase, message))
 }
 
 /// Whether one is there whose facts are not kept any more.

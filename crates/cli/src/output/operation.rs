@@ -32,12 +32,12 @@ pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
     text
 }
 
-/// `shop: Succeeded in 9 s: successfully synced (all tasks run)`.
+/// `shop: Succeeded in 9 s: successfully synced (all tasks run)`; of a dry run with the words that nothing was written.
 fn verdict(operation: &OperationView) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &operation.app);
     text.add(Style::Plain, ": ");
-    text.add(style_of(operation.phase), operation.phase.to_string());
+    text.add(style_of(operation.phase), operation.phase_words());
     if let Some(finished_at) = operation.finished_at {
         text.add(Style::Plain, format!(" in {}", format_duration(finished_at.since(operation.started_at))));
     }
@@ -171,7 +171,7 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
     for approval in operation.plan.iter().flat_map(|plan| &plan.approvals) {
         field("approved", Style::Plain, format!("by {} at {}", one_line(&approval.who()), approval.at));
     }
-    field("phase", style_of(operation.phase), operation.phase.to_string());
+    field("phase", style_of(operation.phase), operation.phase_words());
     field("message", Style::Plain, operation.message.trim_end().to_owned());
     field("started", Style::Plain, operation.started_at.to_string());
     if let Some(finished_at) = operation.finished_at {

@@ -11,7 +11,7 @@ use super::gates::is_known_gate;
 use super::messages::{self, named as name};
 use super::rules::{awaits_establishment, has_runner, unapplied};
 use super::state::{Calls, Claim, Header, Operation, Progress, Stage, State, TaskState, Verdict, WaveStep};
-use super::view::OperationView;
+use super::view::{OperationView, ended_dry};
 use crate::fleet::enumerate;
 
 /// Why a gate keeps its wave closed that was asked and has not answered.
@@ -128,7 +128,7 @@ impl Explanation {
     #[must_use]
     pub fn later(mut self, view: &OperationView, now: Timestamp) -> Self {
         if let Some(finished_at) = view.finished_at {
-            self.position = end(view.phase, view.started_at, finished_at, now);
+            self.position = end(&view.phase_words(), view.started_at, finished_at, now);
             self.at = now;
         }
         self
@@ -208,7 +208,11 @@ fn accepted(header: &Header, now: Timestamp) -> Explanation {
 
 fn finished(operation: &Operation, now: Timestamp) -> Explanation {
     let Some(outcome) = &operation.outcome else { return Explanation::at("over", now) };
-    let position = end(outcome.phase, operation.header.started_at, outcome.at, now);
+    let phase = match operation.header.request.options.dry_run {
+        true => ended_dry(outcome.phase),
+        false => outcome.phase.to_string(),
+    };
+    let position = end(&phase, operation.header.started_at, outcome.at, now);
     let failed = operation
         .all_tasks()
         .filter(|(_, _, state)| state.is_unsuccessful())
@@ -222,7 +226,7 @@ fn finished(operation: &Operation, now: Timestamp) -> Explanation {
 }
 
 /// `Succeeded 2 min ago after 14 s`.
-fn end(phase: OperationPhase, started_at: Timestamp, finished_at: Timestamp, now: Timestamp) -> String {
+fn end(phase: &str, started_at: Timestamp, finished_at: Timestamp, now: Timestamp) -> String {
     let took = format_duration(whole_seconds(finished_at.since(started_at)));
     let ago = format_duration(whole_seconds(now.since(finished_at)));
     format!("{phase} {ago} ago after {took}")

@@ -47,6 +47,10 @@ pub struct OperationView {
     /// What becomes of the objects of the application, where it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Cascade>,
+    /// It only tries what it would do, and writes nothing to the cluster; absent where it is no dry run, and of an operation whose
+    /// facts are not kept any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// The waves of its plan.
     pub waves: Vec<WaveView>,
     /// The results, in order of recording.
@@ -62,6 +66,22 @@ pub struct OperationView {
     /// The health rules it is judged by; `None` until it is planned, and of one that an earlier program ended.
     #[serde(default)]
     pub health_rules: Option<HealthRulesView>,
+}
+
+impl OperationView {
+    /// Its phase for people, who are told that a dry run has written nothing, however it has ended.
+    pub fn phase_words(&self) -> String {
+        match (self.dry_run, self.phase.is_completed()) {
+            (false, _) => self.phase.to_string(),
+            (true, true) => ended_dry(self.phase),
+            (true, false) => format!("{} (dry run: nothing is written)", self.phase),
+        }
+    }
+}
+
+/// How a dry run has ended.
+pub(super) fn ended_dry(phase: OperationPhase) -> String {
+    format!("{phase} (dry run: nothing was written)")
 }
 
 /// The kept plan that an operation carries out, and who has approved it.
@@ -208,6 +228,7 @@ pub fn view(state: &State) -> Option<OperationView> {
         id: header.operation,
         app: header.request.application.clone(),
         deletion: header.request.deletion,
+        dry_run: header.request.options.dry_run,
         initiated_by: said(asker.by),
         reason: said(asker.reason),
         plan: header.plan.as_deref().map(Into::into),

@@ -148,7 +148,8 @@ pub struct MemberView {
     pub target_revisions: Vec<String>,
     /// Since when it has that status.
     pub last_transition_time: Timestamp,
-    /// The operation that brings it there, or has.
+    /// The operation that brings it there, or has. In the record of a rollout the last one of this Application, also where it
+    /// was stopped, or the Application was skipped.
     pub operation: Option<OperationId>,
     /// Steps that select it too, and do not get it.
     pub also: Vec<u32>,

@@ -1,7 +1,9 @@
 //! Why an operation is where it is, in one sentence, at every stage.
 
-use tidegate_lifecycle::operation::{Input, Verdict, explain};
-use tidegate_model::{Action, DeletePolicy, HealthStatus, Phase, SyncRequest, Task};
+use tidegate_lifecycle::operation::{Input, OperationView, Verdict, explain, view};
+use tidegate_model::{
+    Action, DeletePolicy, HealthStatus, OperationPhase, Phase, SyncOptions, SyncRequest, Task,
+};
 
 use crate::build::*;
 use crate::world::{Proof, Reply, World, seen};
@@ -294,6 +296,39 @@ fn paused_and_ending() {
          shop/j (a call failed: too many requests)",
     );
     after(one(), 9000, "Succeeded 8 s ago after 1 s: successfully synced (no more tasks)");
+}
+
+/// Its phase and its message are those of any other success: only the request tells a dry run apart.
+#[test]
+fn a_dry_run_says_that_nothing_was_written() {
+    let tried = || {
+        let options = SyncOptions { dry_run: true, ..SyncOptions::default() };
+        World::new(plan([resource(0, "Deployment/api")]), SyncRequest { options, ..request() })
+    };
+    let mut world = tried();
+    world.run_until(9000);
+    let ended = view(world.driver().state()).unwrap();
+    assert_eq!((ended.phase, ended.dry_run), (OperationPhase::Succeeded, true));
+    assert_eq!(ended.phase_words(), "Succeeded (dry run: nothing was written)");
+    assert_eq!(serde_json::to_value(&ended).unwrap()["dryRun"], true);
+    let open = OperationView { phase: OperationPhase::Running, ..ended.clone() };
+    assert_eq!(open.phase_words(), "Running (dry run: nothing is written)");
+    let why = explain(world.driver().state(), at(20_000));
+    assert!(why.position.starts_with("Succeeded (dry run: nothing was written) "), "{why}");
+    let later = why.later(&ended, at(90_000));
+    assert!(later.position.starts_with("Succeeded (dry run: nothing was written) 1 min "), "{later}");
+
+    let mut world = tried();
+    world.fate("Deployment/api", |fate| fate.check.push_back(Reply::No("wrong".into())));
+    world.run_until(9000);
+    let why = explain(world.driver().state(), at(20_000)).to_string();
+    assert!(why.starts_with("Failed (dry run: nothing was written) "), "{why}");
+
+    let mut world = World::new(plan([resource(0, "Deployment/api")]), request());
+    world.run_until(9000);
+    let ended = view(world.driver().state()).unwrap();
+    assert_eq!((ended.phase_words().as_str(), ended.dry_run), ("Succeeded", false));
+    assert_eq!(serde_json::to_value(&ended).unwrap().get("dryRun"), None, "nothing else has the field");
 }
 
 #[test]

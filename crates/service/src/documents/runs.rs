@@ -4,6 +4,7 @@
 mod course;
 mod deletion;
 mod facts;
+mod operations;
 mod page;
 mod rollout;
 
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::rollout::RolloutView;
 use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_lifecycle::{fleet, rollout as progressive, teardown};
-use tidegate_model::{Digest, StreamId, Timestamp, Wisher};
+use tidegate_model::{Digest, OperationId, OperationPhase, StreamId, Timestamp, Wisher};
 use tidegate_oplog::EntryOf;
 
 pub use course::WaitSpan;
@@ -247,17 +248,22 @@ impl RunLine {
 
 impl Run {
     /// What these facts tell of a rollout; `first` is the number of the first of them, and `state` the fold over all there were.
+    /// How an operation that was stopped has ended, where that is known, says `end_of`.
     pub fn of_rollout(
         line: RunLine,
         (first, facts): (u64, &[progressive::Fact]),
         state: &progressive::State,
         now: Timestamp,
+        end_of: impl Fn(OperationId) -> Option<(OperationPhase, String)>,
     ) -> Self {
         let told = rollout::documents(first, facts);
         let mut rollout = progressive::view(state);
         // Where all facts are kept, they say how far those were that have left the set.
         if let (1, Some(view), Ok(left)) = (first, rollout.as_mut(), progressive::left(facts)) {
             view.left = left;
+        }
+        if let Some(view) = &mut rollout {
+            operations::tell(view, facts, end_of);
         }
         let line = line.or_asked_by(rollout.as_ref().map(|view| (&view.by, &view.reason)));
         let run = RunDocument {

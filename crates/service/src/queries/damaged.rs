@@ -62,6 +62,7 @@ pub(super) fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool
         hook_logs: Vec::new(),
         claim: None,
         deletion: None,
+        dry_run: false,
         health_rules: None,
         warnings: if compacted { Vec::new() } else { vec![damaged(why.to_string())] },
     };

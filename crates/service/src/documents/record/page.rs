@@ -43,7 +43,7 @@ pub fn of(record: &Record) -> String {
         recorded(record),
         footer(record.at),
     ];
-    html(&format!("{title}: {}", operation.phase), parts)
+    html(&format!("{title}: {}", operation.phase_words()), parts)
 }
 
 /// A whole page of these parts, which asks nobody for anything.
@@ -80,7 +80,7 @@ fn lead(record: &Record) -> Markup {
         Some(_) => operation.message.trim_end(),
         None => &record.inspected.explanation.summary,
     };
-    let phase = operation.phase.to_string();
+    let phase = operation.phase_words();
     let verdict = Markup::classed("strong", class(operation.phase), &phase);
     let damage =
         record.damage.iter().map(|damage| Markup::classed("p", "bad", &format!("It is damaged: {damage}")));

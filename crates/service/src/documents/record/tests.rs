@@ -166,6 +166,7 @@ fn record(word: &str) -> Record {
         paused_by: Some(text()),
         terminated_by: Some(text()),
         deletion: None,
+        dry_run: false,
         waves: vec![WaveView {
             phase: Phase::Sync,
             wave: -1,

@@ -134,7 +134,86 @@ fn line(kind: RunKind) -> RunLine {
 fn run(word: &str) -> Run {
     let facts = facts(word);
     let state = facts.iter().try_fold(State::New, evolve).unwrap();
-    Run::of_rollout(line(RunKind::Rollout), (1, &facts), &state, at(100))
+    Run::of_rollout(line(RunKind::Rollout), (1, &facts), &state, at(100), |_| None)
+}
+
+/// What its record has of an Application whose operation was under way when that happened: whether it names the operation, and
+/// the message. `log` is what the list of operations says of it.
+fn stopped(
+    then: impl IntoIterator<Item = Fact>,
+    log: Option<(OperationPhase, &str)>,
+) -> (Option<OperationId>, String) {
+    let mut facts = vec![
+        begun("prod"),
+        Fact::Moved { to: Stage::Held { step: 0 }, at: at(1) },
+        Fact::Moved { to: Stage::Rolling { step: 0 }, at: at(1) },
+        Fact::Promoted { member: "dev".to_owned(), at: at(2) },
+        Fact::Named { member: "dev".to_owned(), operation: id() },
+    ];
+    facts.extend(then);
+    let state = facts.iter().try_fold(State::New, evolve).unwrap();
+    let end_of = |operation: OperationId| {
+        assert_eq!(operation, id());
+        log.map(|(phase, message)| (phase, message.to_owned()))
+    };
+    let run = Run::of_rollout(line(RunKind::Rollout), (1, &facts), &state, at(100), end_of);
+    let members = run.run.rollout.unwrap().members;
+    let of = |name: &str| members.iter().find(|member| member.application == name).unwrap();
+    assert_eq!(of("prod").operation, None, "its turn has not come");
+    assert!(!of("prod").message.contains("operation"), "{}", of("prod").message);
+    (of("dev").operation, of("dev").message.clone())
+}
+
+/// It has none that it waits for; that it had one, and how that has ended, is what is looked for later.
+#[test]
+fn an_application_whose_operation_was_stopped_names_it_and_how_it_ended() {
+    let member = || "dev".to_owned();
+    let started = || Fact::Started { member: member(), at: at(3) };
+    let terminated = (OperationPhase::Failed, "Operation terminated (retried 4 times).");
+    let over = "its last operation is over, Failed: Operation terminated (retried 4 times).";
+
+    // With the rollout.
+    let stages = || {
+        [
+            Fact::TerminateRequested(said("ann", "the wrong image", 10)),
+            Fact::Moved {
+                to: Stage::Ending { end: End::Terminated, message: "terminated".to_owned(), stops: true },
+                at: at(10),
+            },
+            Fact::StopBegun { member: member(), then: Then::Wait, at: at(10) },
+            Fact::Stopped { member: member(), at: at(12) },
+            Fact::Finished { end: End::Terminated, message: "terminated".to_owned(), at: at(12) },
+        ]
+    };
+    let with_rollout = || std::iter::once(started()).chain(stages());
+    let waiting = "No Application status found, defaulting status to Waiting";
+    assert_eq!(stopped(with_rollout(), Some(terminated)), (Some(id()), format!("{waiting}; {over}")));
+    let unknown = format!("{waiting}; its last operation was stopped");
+    assert_eq!(stopped(with_rollout(), None), (Some(id()), unknown), "it is not listed any more");
+    let never = format!("{waiting}; its last operation was stopped, or never began");
+    assert_eq!(stopped(stages(), None), (Some(id()), never));
+
+    // By whoever goes on without the Application, while it is tried again.
+    let skipped = [
+        started(),
+        Fact::StopBegun { member: member(), then: Then::Skip(said("ann", "moved", 10)), at: at(10) },
+        Fact::Stopped { member: member(), at: at(12) },
+    ];
+    assert_eq!(stopped(skipped, Some(terminated)), (Some(id()), format!("skipped by ann (moved); {over}")));
+
+    // What had ended before by itself is told as it was recorded.
+    let failed = [
+        started(),
+        Fact::Ended {
+            member: member(),
+            phase: OperationPhase::Error,
+            message: "it broke".to_owned(),
+            at: at(8),
+        },
+        Fact::Skipped { member: member(), said: said("ann", "moved", 10) },
+    ];
+    let own = "skipped by ann (moved); its last operation is over, Error: it broke";
+    assert_eq!(stopped(failed, Some(terminated)), (Some(id()), own.to_owned()));
 }
 
 #[test]
