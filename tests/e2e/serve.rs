@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
+use tidegate_model::Timestamp;
 
 use crate::bench::Ran;
 use crate::fleet::Fleet;
@@ -331,4 +332,24 @@ fn the_example_is_served_where_its_git_repository_is_missing() {
     assert!(fleet.condition("backend", "ComparisonError").contains("there is no Git repository"));
     Fleet::end(serving);
     assert!(!git.exists());
+}
+
+/// It is for objects whose health is no evidence.
+#[test]
+fn argo_cds_wave_delay_is_honoured() {
+    let mut fleet = Fleet::new();
+    fleet.bench.set("ARGOCD_SYNC_WAVE_DELAY", "1");
+    let wave = |number: u32| {
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: wave-{number}, annotations: {{argocd.argoproj.io/sync-wave: \"{number}\"}}}}\n"
+        )
+    };
+    fs::write(fleet.path("repo/frontend/waves.yaml"), (1..9).map(wave).collect::<String>()).unwrap();
+    fleet.commit();
+    let serving = fleet.serve();
+    fleet.wait(&["frontend"]);
+    let state = &fleet.get("frontend")["status"]["operationState"];
+    let at = |which: &str| state[which].as_str().unwrap().parse::<Timestamp>().unwrap().as_seconds();
+    assert!(at("finishedAt") - at("startedAt") >= 7, "eight gaps of a second: {state}");
+    Fleet::end(serving);
 }

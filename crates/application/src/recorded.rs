@@ -77,7 +77,7 @@ pub fn verify(application: &mut Application, lines: &[Line], now: Timestamp) {
 
 /// Whether an operation was begun for an application, and not by somebody who syncs files under the same name: it names
 /// a repository and a commit, or a chart, for each source.
-fn is_own(request: &SyncRequest) -> bool {
+pub fn is_own(request: &SyncRequest) -> bool {
     if request.deletion.is_some() {
         return deletion::asked(&request.initiated_by).is_some();
     }

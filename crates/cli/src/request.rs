@@ -60,7 +60,7 @@ fn carried_out(args: &SyncArgs, base: SyncRequest, printer: &Printer) -> SyncReq
             WaitArg::Synced => WaitFor::Synced,
             WaitArg::Healthy => WaitFor::Healthy,
         },
-        wave_delay: wave_delay(env::var(WAVE_DELAY).ok().as_deref(), printer),
+        wave_delay: wave_delay(printer),
         claim: claim(&args.claim, args.dry_run, &base.destination),
         ..base
     }
@@ -248,8 +248,8 @@ fn folder_name(source: &SourceArgs) -> Result<String, CliError> {
 }
 
 /// Argo CD reads a whole number of seconds, and goes on without a delay of its own when it cannot.
-fn wave_delay(value: Option<&str>, printer: &Printer) -> Option<Duration> {
-    let value = value?;
+pub fn wave_delay(printer: &Printer) -> Option<Duration> {
+    let value = env::var(WAVE_DELAY).ok()?;
     match value.trim().parse::<u32>() {
         Ok(seconds) => Some(Duration::from_secs(seconds.into())),
         Err(_) => {

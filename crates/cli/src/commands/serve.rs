@@ -8,7 +8,7 @@ use tidegate_cluster::Cluster;
 use tidegate_executor::EngineError;
 use tidegate_server::{Notifying, Site, Tracing};
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
-use tidegate_service::applications::{Applications, Places, RepositoryFiles, Serving, Sourcing};
+use tidegate_service::applications::{Applications, Pace, Places, RepositoryFiles, Serving, Sourcing};
 use tidegate_service::clusters::{self, Chosen, Clusters};
 use tidegate_service::gates::GateFile;
 use tidegate_service::plans::Plans;
@@ -26,6 +26,7 @@ use crate::error::CliError;
 use crate::exit::Ended;
 use crate::input;
 use crate::output::{Printer, counted};
+use crate::request::wave_delay;
 use crate::signals::Signals;
 use crate::wait;
 
@@ -114,7 +115,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         log,
         what,
         places,
-        (rules, gates, args.refresh_every),
+        (rules, gates, Pace { every: args.refresh_every, wave_delay: wave_delay(printer) }),
         sourcing,
     )
     .await?;

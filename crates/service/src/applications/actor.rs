@@ -74,6 +74,8 @@ pub(crate) struct AppArguments {
     pub stored: Box<Stored>,
     /// It is as this process had it, and not as somebody may have written it.
     pub is_own: bool,
+    /// Operations before this one are of another application, which had its name.
+    pub own_since: Option<OperationId>,
     pub supervisor: ActorRef<SupervisorMessage>,
 }
 
@@ -148,7 +150,7 @@ impl Actor for ApplicationActor {
         _: ActorRef<AppMessage>,
         arguments: AppArguments,
     ) -> Result<AppState, ActorProcessingErr> {
-        let AppArguments { shared, stored, is_own, supervisor } = arguments;
+        let AppArguments { shared, stored, is_own, own_since, supervisor } = arguments;
         let Stored { mut application, problem, lost } = *stored;
         keeping::forget(&mut application);
         let written = application.operation.as_ref().and_then(request::id).filter(|_| !is_own);
@@ -191,7 +193,7 @@ impl Actor for ApplicationActor {
             carrying: JoinSet::new(),
         };
         let to_end = keeping::to_end(&state.application);
-        Box::pin(state.recall(lost, is_own)).await;
+        Box::pin(state.recall(lost, (is_own, own_since))).await;
         if let Some(to_end) = to_end {
             Box::pin(state.end_as_written(to_end)).await;
         }
@@ -289,9 +291,9 @@ impl AppState {
     }
 
     /// Takes in what the log of operations knows and the status does not: nothing that was done is done again.
-    async fn recall(&mut self, lost: Option<String>, is_own: bool) {
+    async fn recall(&mut self, lost: Option<String>, (is_own, own_since): (bool, Option<OperationId>)) {
         let now = self.now();
-        let (unknown, lines) = match recorded::known(&self.shared, &self.application).await {
+        let (unknown, lines) = match recorded::known(&self.shared, &self.application, own_since).await {
             Ok(known) => known,
             Err(error) => {
                 self.problem =
@@ -318,7 +320,7 @@ impl AppState {
         }
         self.recall_plan().await;
         self.deployments.newest = match runs::deployed(&self.application) {
-            None if !lines.is_empty() => recorded::deployed(&self.shared, &self.application).await,
+            None if !lines.is_empty() => recorded::deployed(&self.shared, &self.application, own_since).await,
             deployed => deployed,
         };
         let from = match taken {

@@ -175,7 +175,7 @@ async fn ask(shared: &Arc<Shared>, application: &Application, look: Look) -> Res
     let made = shared.manifests_of((application, &place), &sources, &revisions).await?;
     check_selection(application, &asked, &made.targets, &place.namespace).map_err(wrong)?;
     let to = (place.destination.clone(), place.namespace.clone());
-    let request = operation::request(application, &asked, to, &revisions).map_err(refused)?;
+    let request = shared.request(application, &asked, to, &revisions).map_err(refused)?;
     let request = SyncRequest { initiated_by: approval::author_of(&asked).to_owned(), ..request };
     let windows = shared.projects.windows(application, &place.target).given;
     let held = held_by(shared.gates.read().await, windows, with_fetched(mandate, &made));

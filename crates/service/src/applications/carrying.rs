@@ -326,7 +326,7 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     signed(shared, application, (&sources, &revisions), names).await.map_err(Not::Refused)?;
     let made = shared.manifests_of((application, &place), &sources, &revisions).await?;
     let to = (place.destination, place.namespace);
-    let request = operation::request(application, &asked, to, &revisions).map_err(refused)?;
+    let request = shared.request(application, &asked, to, &revisions).map_err(refused)?;
     let held = held_by(shared.gates.read().await, windows, with_fetched(mandate, &made));
     let targets = Targets { targets: made.targets.as_ref().clone(), ..held };
     // Another operation of the application, such as one of `tidegate sync`, is finished first.

@@ -13,19 +13,52 @@ use tidegate_model::argo::Application;
 use tidegate_model::{OperationId, OperationPhase, SyncRequest};
 use tidegate_oplog::{Known, Log, LogError, Lookup, TypedLog as _};
 
+use super::parting::is_parted;
 use super::shared::Shared;
 use crate::error::ServiceError;
 use crate::operations::{self, listed};
 
 /// The operations that the log has of an application, oldest first: all of them where its status does not know the newest,
-/// which is unusual, and a line of each.
+/// which is unusual, and a line of each. Those before `since` are of another one that had its name.
 pub(crate) async fn known(
     shared: &Arc<Shared>,
     application: &Application,
+    since: Option<OperationId>,
 ) -> Result<(Vec<Recorded>, Vec<Line>), ServiceError> {
     let (log, application) = (Arc::clone(&shared.log), application.clone());
-    let reading = tokio::task::spawn_blocking(move || read(&log, &application)).await;
+    let reading = tokio::task::spawn_blocking(move || read(&log, &application, since)).await;
     reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
+}
+
+/// A sync that was begun for an application and is not over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Open {
+    /// Which.
+    pub operation: OperationId,
+    /// Of which application, as operations name it.
+    pub application: String,
+    /// A hook of it is at work.
+    pub runs_hook: bool,
+    /// It ends because its application is gone.
+    pub is_parted: bool,
+}
+
+/// The syncs that were begun for an application, or for any, and are not over.
+pub(crate) async fn open(shared: &Arc<Shared>, of: Option<String>) -> Result<Vec<Open>, ServiceError> {
+    let log = Arc::clone(&shared.log);
+    let reading = tokio::task::spawn_blocking(move || {
+        let all = listed(&log, &Lookup { application: of, ..Lookup::open() })?;
+        let open = all.into_iter().filter_map(|one| {
+            let (request, view) = loaded(&log, one.operation).ok()??;
+            let is_sync = recorded::is_own(&request) && request.deletion.is_none();
+            let mut resources = view.resources.iter();
+            let runs_hook = resources.any(|one| one.hook_phase.is_some_and(|phase| !phase.is_completed()));
+            let (application, is_parted) = (request.application, is_parted(&view));
+            is_sync.then_some(Open { operation: one.operation, application, runs_hook, is_parted })
+        });
+        Ok(open.collect())
+    });
+    reading.await.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
 }
 
 /// What the log knows of the objects of an application.
@@ -40,13 +73,29 @@ pub(crate) async fn inventory(shared: &Shared, request: &SyncRequest) -> Option<
     })
 }
 
-fn read(log: &Log, application: &Application) -> Result<(Vec<Recorded>, Vec<Line>), ServiceError> {
+fn read(
+    log: &Log,
+    application: &Application,
+    since: Option<OperationId>,
+) -> Result<(Vec<Recorded>, Vec<Line>), ServiceError> {
     let all = listed(log, &Lookup::of_application(instance_name(application)))?;
-    let summaries: Vec<Summary> = all.into_iter().filter_map(|one| one.summary).collect();
+    let summaries = all.into_iter().filter_map(|one| one.summary);
+    let mut summaries: Vec<Summary> =
+        summaries.filter(|one| since.is_none_or(|since| one.operation >= since)).collect();
+    let of_another =
+        |one: &Summary| matches!(loaded(log, one.operation), Ok(Some((_, view))) if is_parted(&view));
+    let is_unknown = |newest: &Summary| !recorded::is_known(application, newest.operation);
+    let others = match summaries.last() {
+        Some(newest) if is_unknown(newest) => {
+            summaries.iter().rposition(of_another).map_or(0, |place| place + 1)
+        }
+        _ => 0,
+    };
+    let summaries = summaries.split_off(others);
     let line = |one: &Summary| Line { operation: one.operation, is_open: one.finished_at.is_none() };
     let lines = summaries.iter().map(line).collect();
     let recorded = match summaries.last() {
-        Some(newest) if !recorded::is_known(application, newest.operation) => {
+        Some(newest) if is_unknown(newest) => {
             summaries.into_iter().map(|summary| one(log, summary)).collect()
         }
         _ => Vec::new(),
@@ -86,12 +135,17 @@ pub(crate) async fn is_known(shared: &Arc<Shared>, operation: OperationId) -> bo
     !matches!(reading, Ok(Ok(None)))
 }
 
-/// The newest operation that has deployed all of an application, of those that the log has.
-pub(crate) async fn deployed(shared: &Arc<Shared>, application: &Application) -> Option<Deployed> {
+/// The newest operation that has deployed all of an application, of those that the log has since this one.
+pub(crate) async fn deployed(
+    shared: &Arc<Shared>,
+    application: &Application,
+    since: Option<OperationId>,
+) -> Option<Deployed> {
     let (log, name) = (Arc::clone(&shared.log), instance_name(application));
     let reading = tokio::task::spawn_blocking(move || {
         let all = listed(&log, &Lookup::of_application(name)).ok()?;
         let summaries = all.into_iter().filter_map(|one| one.summary);
+        let summaries = summaries.filter(|one| since.is_none_or(|since| one.operation >= since));
         recorded::deployed(summaries.map(|summary| one(&log, summary)))
     });
     reading.await.ok()?

@@ -40,6 +40,21 @@ use crate::state_dir::StateDir;
 /// So many pushes whoever follows may be behind.
 const TOLD_KEPT: usize = 64;
 
+/// What goes by time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// How often all are looked at though nothing is known to have changed; zero for never.
+    pub every: Duration,
+    /// How long a sync waits after every wave but the last, instead of for evidence of health; nothing where it does not.
+    pub wave_delay: Option<Duration>,
+}
+
+impl From<Duration> for Pace {
+    fn from(every: Duration) -> Self {
+        Self { every, wave_delay: None }
+    }
+}
+
 /// All applications of a process, served.
 pub struct Applications {
     serving: Serving,
@@ -61,7 +76,7 @@ impl Applications {
         log: Log,
         (state_dir, store, plans): (StateDir, Arc<dyn ApplicationStore>, Option<Plans>),
         places: Places,
-        (rules, gates, every): (HealthRules, GateFile, Duration),
+        (rules, gates, Pace { every, wave_delay }): (HealthRules, GateFile, Pace),
         sourcing: Sourcing,
     ) -> Result<Self, ServiceError> {
         let mut reach = Reach::new(state_dir.repositories());
@@ -111,6 +126,7 @@ impl Applications {
             gates,
             plans,
             every,
+            wave_delay,
             board,
             unwritten: Unwritten::default(),
             depending: Depending::default(),

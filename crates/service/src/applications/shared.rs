@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tidegate_application::approval::Policy;
+use tidegate_application::operation;
 use tidegate_application::pushes::Told;
 use tidegate_application::sources::Sources;
 use tidegate_application::windows::Windows;
 use tidegate_executor::Engine;
 use tidegate_health::HealthRules;
-use tidegate_model::argo::Application;
+use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_model::{Destination, SyncRequest};
 use tidegate_oplog::Log;
 use tidegate_source::Address;
 use tokio::sync::mpsc::UnboundedSender;
@@ -68,6 +70,8 @@ pub(crate) struct Shared {
     pub plans: Option<Arc<Plans>>,
     /// After so long a comparison is old.
     pub every: Duration,
+    /// How long syncs wait between waves, where that is fixed.
+    pub wave_delay: Option<Duration>,
     pub board: Board,
     pub unwritten: Unwritten,
     pub depending: Depending,
@@ -105,6 +109,18 @@ pub(crate) enum Look {
 }
 
 impl Shared {
+    /// What an operation of an application asks of the engine.
+    pub fn request(
+        &self,
+        application: &Application,
+        asked: &OperationRequest,
+        to: (Destination, String),
+        revisions: &[String],
+    ) -> Result<SyncRequest, operation::Refused> {
+        let request = operation::request(application, asked, to, revisions)?;
+        Ok(SyncRequest { wave_delay: self.wave_delay, ..request })
+    }
+
     /// What revisions of the sources of an application mean, one for each.
     pub async fn resolve(
         &self,

@@ -14,12 +14,13 @@ use tidegate_model::argo::{Application, ConditionType, OperationRequest};
 use tidegate_source::Address;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::actor::{AppArguments, ApplicationActor, end_in_engine};
 use super::board::Deployments;
 use super::depending;
 use super::messages::{Answer, AppMessage, SupervisorMessage};
+use super::parting;
 use super::projects;
 use super::projects::releasing::AGAIN_AFTER;
 use super::shared::{Moved, Shared};
@@ -58,6 +59,10 @@ struct SupervisorState {
     settled: Option<oneshot::Sender<()>>,
     /// When it is tried again to let projects go; there is one at most.
     releases_again: Option<AbortHandle>,
+    /// Since which operation those of an application are its own, where another one had its name.
+    own_since: BTreeMap<AppKey, OperationId>,
+    /// What ends the syncs of applications that are gone; it ends with the supervisor.
+    parting: JoinSet<()>,
 }
 
 impl Actor for Supervisor {
@@ -77,6 +82,8 @@ impl Actor for Supervisor {
             linked: HashMap::new(),
             settled,
             releases_again: None,
+            own_since: BTreeMap::new(),
+            parting: JoinSet::new(),
         })
     }
 
@@ -231,6 +238,7 @@ impl SupervisorState {
                 if let Some(actor) = self.children.remove(&key).and_then(|child| child.actor) {
                     let _ = actor.stop_and_wait(None, None).await;
                 }
+                self.part_from(&key).await;
                 self.shared.watching.forget(&key);
                 self.shared.board.remove(&key);
                 self.shared.unwritten.remove(&key);
@@ -250,6 +258,7 @@ impl SupervisorState {
             StoreEvent::Settled => {
                 let Some(settled) = self.settled.take() else { return };
                 self.note_dependencies();
+                self.part_from_others().await;
                 // Not before: whoever asks for thousands would wait until the first of them have been worked on.
                 for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
                     drop(actor.send_message(AppMessage::Begin));
@@ -258,6 +267,24 @@ impl SupervisorState {
                 self.release_projects(myself);
             }
         }
+    }
+
+    /// What was begun for an application ends with it, and is nothing to one that is made again under its name.
+    async fn part_from(&mut self, key: &AppKey) {
+        if !self.shared.store.speaks_for(key) {
+            return;
+        }
+        let Ok(next) = self.shared.engine.next_id().await else { return };
+        self.own_since.insert(key.clone(), next);
+        while self.parting.try_join_next().is_some() {}
+        self.parting.spawn(parting::end_syncs(Arc::clone(&self.shared), key.clone(), next));
+    }
+
+    /// The same of applications that have gone while nobody was at work.
+    async fn part_from_others(&mut self) {
+        let Ok(next) = self.shared.engine.next_id().await else { return };
+        let known = self.children.keys().map(AppKey::instance).collect();
+        self.parting.spawn(parting::end_syncs_of_others(Arc::clone(&self.shared), known, next));
     }
 
     /// Who depends on whom is known before any of them begins: one that is being deleted waits for those that depend on it.
@@ -272,7 +299,8 @@ impl SupervisorState {
     async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, stored: Box<Stored>, failures: u32) {
         let (key, problem) = (AppKey::of(&stored.application), stored.problem.clone());
         let (shared, is_own) = (Arc::clone(&self.shared), failures > 0);
-        let arguments = AppArguments { shared, stored, is_own, supervisor: myself.clone() };
+        let own_since = self.own_since.get(&key).copied();
+        let arguments = AppArguments { shared, stored, is_own, own_since, supervisor: myself.clone() };
         let begun = Actor::spawn_linked(None, ApplicationActor, arguments, myself.get_cell()).await;
         let actor = match begun {
             Ok((actor, _)) => {

@@ -110,6 +110,10 @@ impl ApplicationStore for Shelf {
         Ok(())
     }
 
+    fn speaks_for(&self, _: &AppKey) -> bool {
+        true
+    }
+
     async fn forget(&self, key: &AppKey) -> Result<(), ServiceError> {
         self.0.lock().unwrap().applications.remove(key);
         Ok(())
@@ -288,7 +292,7 @@ impl Served {
             fs::write(&path, text).unwrap();
             gates = GateFile::open(&path).unwrap();
         }
-        let rules = (HealthRules::built_in(), gates, Duration::ZERO);
+        let rules = (HealthRules::built_in(), gates, Duration::ZERO.into());
         let sourcing = Sourcing { helm: self.helm.clone(), ..Sourcing::default() };
         let serving = Applications::serve(
             self.engine.clone(),
@@ -376,6 +380,11 @@ impl Served {
     /// Somebody takes an application away.
     pub fn remove(&self, name: &str) {
         self.shelf.0.lock().unwrap().tell(StoreEvent::Gone(key(name)));
+    }
+
+    /// Somebody takes an application away while nobody serves it.
+    pub fn lose(&self, name: &str) {
+        self.shelf.0.lock().unwrap().applications.remove(&key(name));
     }
 
     /// What takes applications away, for a store of the test's own.

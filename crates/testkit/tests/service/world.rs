@@ -268,7 +268,7 @@ impl World {
         let state = StateDir::resolve(Some(&self.folder.path().join("state")))?;
         let plans = self.plans(&state, points)?;
         let places = Places::new(Destination::Simulated, cluster, "default".to_owned());
-        let rules = (HealthRules::built_in(), GateFile::default(), LOOK_EVERY);
+        let rules = (HealthRules::built_in(), GateFile::default(), LOOK_EVERY.into());
         let applications = Applications::serve(
             engine.clone(),
             log,

@@ -218,6 +218,11 @@ pub trait ApplicationStore: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether an application that it does not have, once all were told, is nowhere else. A file may come back.
+    fn speaks_for(&self, _: &AppKey) -> bool {
+        false
+    }
+
     /// Forgets what is known of an application.
     async fn forget(&self, key: &AppKey) -> Result<(), ServiceError>;
 }

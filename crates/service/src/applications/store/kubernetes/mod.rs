@@ -207,6 +207,11 @@ impl ApplicationStore for KubernetesStore {
         removed.map_err(|error| self.site.failed(&error))
     }
 
+    fn speaks_for(&self, key: &AppKey) -> bool {
+        let namespaces = &self.site.reach.namespaces;
+        namespaces.is_empty() || namespaces.contains(&key.namespace)
+    }
+
     /// It was the status of a resource that is gone.
     async fn forget(&self, _: &AppKey) -> Result<(), ServiceError> {
         Ok(())

@@ -58,7 +58,7 @@ impl Served {
         let store: Arc<dyn ApplicationStore> = Arc::new(store);
         let state = StateDir::resolve(Some(&folder.path().join("state"))).unwrap();
         let places = Places::new(Destination::Simulated, Arc::new(sim.clone()), "default".to_owned());
-        let rules = (HealthRules::built_in(), GateFile::default(), Duration::ZERO);
+        let rules = (HealthRules::built_in(), GateFile::default(), Duration::ZERO.into());
         let applications = Applications::serve(
             engine.clone(),
             log,
