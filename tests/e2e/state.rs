@@ -4,7 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::bench::{Bench, Running};
+use crate::fleet::Fleet;
 use crate::manifests::{CONFIG, SLOW, STUCK};
 
 fn is_log(folder: &Path) -> bool {
@@ -77,6 +80,28 @@ fn a_sync_whose_state_directory_goes_away_does_not_succeed() {
             assert_eq!(bench.creations("Job", "slow"), 1);
         }
     }
+}
+
+/// Nobody asks for anything meanwhile: the service looks by itself.
+#[test]
+fn a_service_whose_state_directory_goes_away_ends_and_loses_no_commit() {
+    let fleet = Fleet::new();
+    let (state, aside) = (fleet.bench.state(), fleet.bench.path().join("aside"));
+    let serving = fleet.serve_with(&["--refresh-every", "1s"]);
+    fleet.wait(&[]);
+    fs::rename(&state, &aside).unwrap();
+    fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
+    fleet.commit();
+    let ran = serving.finish().expect_code(1);
+    assert!(ran.err.contains("was moved, removed or replaced"), "{}", ran.err);
+    assert!(!state.exists(), "{}", ran.err);
+    fs::rename(&aside, &state).unwrap();
+    let serving = fleet.serve();
+    let is_synced = |app: &Value| app["status"]["history"].as_array().is_some_and(|all| all.len() == 2);
+    fleet.until("frontend", is_synced);
+    fleet.wait(&["frontend"]);
+    assert_eq!(fleet.get("frontend")["status"]["summary"]["images"][0], "example.com/fleet/frontend:2.0");
+    Fleet::end(serving);
 }
 
 #[test]

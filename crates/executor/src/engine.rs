@@ -13,17 +13,19 @@ use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{OperationView, Verdict};
 use tidegate_model::{Destination, IfTaken, OperationId, SyncRequest};
+use tidegate_oplog::LogError;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub use self::builder::EngineBuilder;
+use crate::actors::operation::Report;
 use crate::actors::supervisor::{Submit, SupervisorMessage};
 use crate::durations::Counted;
 use crate::effects::{ExtensionNames, Targets};
 use crate::error::EngineError;
 use crate::gates::{GateDefinitions, StepQuestion, ask_about_step};
 use crate::ids::Ids;
-use crate::log::{Log, keep};
+use crate::log::{Log, NotKept, blocking, keep};
 use crate::manifests::HandedOver;
 use crate::permits::Permits;
 use crate::shared::Shared;
@@ -141,6 +143,28 @@ impl Engine {
         Ok(self.ids.next(&self.shared.log, self.shared.clock.now()).await?)
     }
 
+    /// Looks whether the log is still where it was opened. Where it is not, the engine has failed as by a write that came to
+    /// nothing ([`Engine::failure`]), before anything is decided that could not be recorded.
+    ///
+    /// # Errors
+    ///
+    /// The log was moved, removed or replaced.
+    pub async fn look_at_log(&self) -> Result<(), EngineError> {
+        match blocking(&self.shared.log, |log| log.look()).await {
+            Err(error @ LogError::Moved { .. }) => Err(self.log_failed(error.to_string())),
+            // Whatever else there is, a write tells.
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The log takes nothing any more, and everybody hears of it.
+    fn log_failed(&self, reason: String) -> EngineError {
+        let reason = self.shared.log_failure.get_or_init(|| reason).clone();
+        let report = Report::LogFailed { reason: reason.clone() };
+        let _ = self.supervisor.send_message(SupervisorMessage::Report(report));
+        EngineError::LogFailed { reason }
+    }
+
     async fn begin(
         &self,
         operation: OperationId,
@@ -148,9 +172,11 @@ impl Engine {
         targets: Targets,
         if_open: IfTaken,
     ) -> Result<(), EngineError> {
-        let digest = keep(&self.shared.log, &targets)
-            .await
-            .map_err(|error| EngineError::Manifests { reason: error.message })?;
+        let digest = match keep(&self.shared.log, &self.shared.log_failure, &targets).await {
+            Ok(digest) => digest,
+            Err(NotKept::Final(reason)) => return Err(self.log_failed(reason)),
+            Err(refused) => return Err(refused.into()),
+        };
         let plan = targets.pinned.as_ref().map(|pinned| Box::new(pinned.taken()));
         let manifests = match if_open {
             IfTaken::Refuse => Targets::default(),

@@ -81,12 +81,12 @@ pub enum EngineError {
         /// The cluster that was to be added.
         destination: Box<Destination>,
     },
-    /// The log refused a batch; nothing is done any more.
+    /// The log takes nothing any more, neither facts nor manifests; nothing is done until it is opened again.
     #[error(
         "the operation log failed: {reason}; mend the cause and start again, everything recorded is kept"
     )]
     LogFailed {
-        /// What the log answered to the batch.
+        /// What the log answered to what it was given last.
         reason: String,
     },
     /// The log could not be read or written.
@@ -95,7 +95,7 @@ pub enum EngineError {
     /// The log of an operation does not make sense.
     #[error(transparent)]
     Damaged(#[from] Illegal),
-    /// The manifests could not be kept.
+    /// These manifests cannot be kept, and others can.
     #[error("{reason}")]
     Manifests {
         /// What the log said when the manifests were handed to it.

@@ -4,6 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::Digest;
+use tidegate_oplog::LogError;
+
+use crate::error::EngineError;
 
 /// The log every actor shares.
 pub(crate) type Log = tidegate_oplog::Log;
@@ -30,13 +33,13 @@ pub(crate) struct LogLost;
 /// Calls the log on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static>(
     log: &Log,
-    call: impl FnOnce(&Log) -> Result<T, tidegate_oplog::LogError> + Send + 'static,
-) -> Result<T, tidegate_oplog::LogError> {
+    call: impl FnOnce(&Log) -> Result<T, LogError> + Send + 'static,
+) -> Result<T, LogError> {
     let log = Arc::clone(log);
     match tokio::task::spawn_blocking(move || call(&log)).await {
         Ok(result) => result,
         // A panic in the log, or the runtime is going down: in both cases nothing more can be trusted to it.
-        Err(_) => Err(tidegate_oplog::LogError::Poisoned),
+        Err(_) => Err(LogError::Poisoned),
     }
 }
 
@@ -52,11 +55,69 @@ pub(crate) async fn read<T: serde::de::DeserializeOwned + Send + 'static>(
         .map_err(|error| CallError::permanent(format!("the operation's manifests are damaged: {error}")))
 }
 
-/// Keeps a value as JSON outside the log.
-pub(crate) async fn keep<T: serde::Serialize>(log: &Log, value: &T) -> Result<Digest, CallError> {
+/// Why a value was not kept outside the log.
+#[derive(Debug)]
+pub(crate) enum NotKept {
+    /// The log takes nothing any more; in its words.
+    Final(String),
+    /// This value cannot be kept, and the log goes on; with the reason.
+    Refused(String),
+}
+
+impl From<NotKept> for EngineError {
+    fn from(not_kept: NotKept) -> Self {
+        match not_kept {
+            NotKept::Final(reason) => Self::LogFailed { reason },
+            NotKept::Refused(reason) => Self::Manifests { reason },
+        }
+    }
+}
+
+impl From<NotKept> for CallError {
+    fn from(not_kept: NotKept) -> Self {
+        match not_kept {
+            NotKept::Final(reason) => Self::permanent(format!("the manifests cannot be kept: {reason}")),
+            NotKept::Refused(reason) => Self::permanent(reason),
+        }
+    }
+}
+
+/// Keeps a value as JSON outside the log, unless the log has failed before. Where there is no place for it any more, the log has
+/// failed as by an append: what cannot be kept is nothing that an operation has done, and is gone on with after a restart.
+pub(crate) async fn keep<T: serde::Serialize>(
+    log: &Log,
+    failure: &LogFailure,
+    value: &T,
+) -> Result<Digest, NotKept> {
+    if let Some(reason) = failure.get() {
+        return Err(NotKept::Final(reason.clone()));
+    }
     let bytes = serde_json::to_vec(value)
-        .map_err(|error| CallError::permanent(format!("the manifests cannot be written as JSON: {error}")))?;
-    blocking(log, move |log| log.put_blob(&bytes))
-        .await
-        .map_err(|error| CallError::permanent(format!("the manifests cannot be kept: {error}")))
+        .map_err(|error| NotKept::Refused(format!("the manifests cannot be written as JSON: {error}")))?;
+    match blocking(log, move |log| log.put_blob(&bytes)).await {
+        Ok(digest) => Ok(digest),
+        Err(error) if is_refusal(&error) => {
+            Err(NotKept::Refused(format!("the manifests cannot be kept: {error}")))
+        }
+        Err(error) => Err(NotKept::Final(failure.get_or_init(|| error.to_string()).clone())),
+    }
+}
+
+/// Whether the log refused what it was given, of which then nothing is kept, and goes on. Anything else is final.
+pub(crate) fn is_refusal(error: &LogError) -> bool {
+    matches!(
+        error,
+        LogError::Damaged { .. }
+            | LogError::UnknownStream { .. }
+            | LogError::UnknownKind { .. }
+            | LogError::OtherKind { .. }
+            | LogError::NewerRecord { .. }
+            | LogError::TooLarge { .. }
+            | LogError::Encoding { .. }
+            | LogError::Gap { .. }
+            | LogError::Fenced { .. }
+            | LogError::Compacted { .. }
+            | LogError::BlobMissing { .. }
+            | LogError::BlobDamaged { .. }
+    )
 }

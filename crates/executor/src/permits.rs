@@ -101,7 +101,8 @@ pub(crate) struct Guard {
 impl Guard {
     /// The cluster, as the operation may use it.
     pub async fn before(self, cluster: Arc<dyn Cluster>) -> Result<Arc<dyn Cluster>, CallError> {
-        let read = || async { Ok(manifests::mandate(&self.log, self.targets).await?.map(Arc::new)) };
+        let read =
+            || async { Ok::<_, CallError>(manifests::mandate(&self.log, self.targets).await?.map(Arc::new)) };
         let Some(mandate) = self.mandate.get_or_try_init(read).await?.clone() else { return Ok(cluster) };
         let cluster = match mandate.user.as_str() {
             "" => cluster,

@@ -45,6 +45,12 @@ pub trait OperationLog: Send + Sync + 'static {
     /// What was found damaged when the log was opened, and what became of it.
     fn damage(&self) -> Vec<Damage>;
 
+    /// Looks whether the log is where it was opened, and writes nothing: [`LogError::Moved`] where it is not. A log that
+    /// cannot be moved always is.
+    fn look(&self) -> Result<(), LogError> {
+        Ok(())
+    }
+
     /// Streams of which not everything can be read any more, or by this program; oldest first. A log that cannot be
     /// damaged has none.
     fn impaired(&self) -> Vec<Impaired> {

@@ -62,6 +62,8 @@ struct Shared {
     poisoned: bool,
     /// Appends that still succeed before the fault strikes, and the fault.
     fault: Option<(u64, Fault)>,
+    /// So many blobs more find room; all, if this is `None`.
+    room: Option<u64>,
     stats: LogStats,
 }
 
@@ -137,7 +139,7 @@ impl MemoryLog {
         let mut shared = self.lock();
         shared.process += 1;
         shared.poisoned = false;
-        shared.fault = None;
+        (shared.fault, shared.room) = (None, None);
         Self { shared: Arc::clone(&self.shared), process: shared.process, codecs: self.codecs.clone() }
     }
 
@@ -150,6 +152,11 @@ impl MemoryLog {
     /// Lets `successes` more appends through, then fails one with `fault` and poisons the log.
     pub fn fail_append(&self, successes: u64, fault: Fault) {
         self.lock().fault = Some((successes, fault));
+    }
+
+    /// Has room for so many blobs more, and then the disk is full for them; `None` makes room again.
+    pub fn leave_room(&self, blobs: Option<u64>) {
+        self.lock().room = blobs;
     }
 
     /// Sets a stream aside, as opening does with one it finds damaged.
@@ -381,11 +388,19 @@ impl OperationLog for MemoryLog {
     }
 }
 
+fn full() -> LogError {
+    LogError::io(Path::new("memory"), "write", io::Error::from(io::ErrorKind::StorageFull))
+}
+
 impl Blobs for MemoryLog {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
         rules::check_blob(content)?;
         let digest = Digest(Sha256::digest(content).into());
         let mut shared = self.lock_to_write()?;
+        shared.room = match shared.room {
+            Some(room) => Some(room.checked_sub(1).ok_or_else(full)?),
+            None => None,
+        };
         let unclaimed_by = Some(shared.process);
         shared.blobs.insert(digest, Blob { content: content.to_vec(), unclaimed_by });
         Ok(digest)

@@ -12,7 +12,8 @@ const OWNER_ONLY: u32 = 0o700;
 
 /// Changes files and folders, one at a time.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// Makes a folder and those it is in, for this user alone, where they are not there.
+    /// Makes a folder for this user alone, where it is not there. What it is in has to be: a state directory that was moved away
+    /// is not begun anew in its old place.
     ///
     /// # Errors
     ///
@@ -54,7 +55,10 @@ pub struct SystemDisk;
 
 impl Disk for SystemDisk {
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(OWNER_ONLY).create(path)
+        match DirBuilder::new().mode(OWNER_ONLY).create(path) {
+            Err(_) if path.is_dir() => Ok(()),
+            made => made,
+        }
     }
 
     fn write(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {

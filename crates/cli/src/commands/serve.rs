@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::Cluster;
-use tidegate_executor::EngineError;
+use tidegate_executor::{Engine, EngineError};
 use tidegate_server::{Notifying, Site, Tracing};
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
 use tidegate_service::applications::{Applications, Pace, Places, RepositoryFiles, Serving, Sourcing};
@@ -32,7 +32,7 @@ use crate::wait;
 
 /// Stands for all of them.
 const EVERY_NAMESPACE: &str = "*";
-/// How often it is looked whether the engine still works.
+/// How often it is looked whether the engine still works, and its log is where it was.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError> {
@@ -138,7 +138,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     api::remind(api.as_ref(), printer);
     let signal = tokio::select! {
         signal = signals.next() => signal,
-        error = failed(applications.serving(), sets.serving()) => {
+        error = failed(session.engine.clone(), applications.serving(), sets.serving()) => {
             // Whoever started this process learns of it, and can start it again.
             sets.stop().await;
             applications.stop().await;
@@ -168,11 +168,26 @@ fn reach(args: &ServeArgs) -> Reach {
 }
 
 /// Returns when nothing is done for the applications any more.
-async fn failed(serving: Serving, sets: SetServing) -> EngineError {
-    loop {
-        if let Some(error) = serving.failure().or_else(|| sets.failure()) {
-            return error;
+async fn failed(engine: Engine, serving: Serving, sets: SetServing) -> EngineError {
+    let told = async {
+        loop {
+            if let Some(error) = serving.failure().or_else(|| sets.failure()) {
+                break error;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+    };
+    // Beside the other: a disk that does not answer keeps nobody from being told.
+    let found = async {
+        loop {
+            if let Err(error) = engine.look_at_log().await {
+                break error;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::select! {
+        error = told => error,
+        error = found => error,
     }
 }

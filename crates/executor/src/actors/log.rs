@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::durations::Durations;
 use crate::error::EngineError;
-use crate::log::{AppendFailure, Log, LogFailure};
+use crate::log::{AppendFailure, Log, LogFailure, is_refusal};
 
 /// Largest number of batches in one group, so that one flush stays short.
 const GROUP_MAX: usize = 1024;
@@ -277,23 +277,4 @@ fn append(log: &Log, group: Vec<Encode>, failure: &LogFailure) -> Result<(), App
         Err(_) => "the log panicked".to_owned(),
     };
     Err(AppendFailure::Final(failure.get_or_init(|| reason).clone()))
-}
-
-/// Whether the log refused a group, of which then nothing is kept, and goes on. Anything else is final.
-fn is_refusal(error: &LogError) -> bool {
-    matches!(
-        error,
-        LogError::Damaged { .. }
-            | LogError::UnknownStream { .. }
-            | LogError::UnknownKind { .. }
-            | LogError::OtherKind { .. }
-            | LogError::NewerRecord { .. }
-            | LogError::TooLarge { .. }
-            | LogError::Encoding { .. }
-            | LogError::Gap { .. }
-            | LogError::Fenced { .. }
-            | LogError::Compacted { .. }
-            | LogError::BlobMissing { .. }
-            | LogError::BlobDamaged { .. }
-    )
 }

@@ -264,6 +264,15 @@ impl OperationLog for SledLog {
         self.damage.clone()
     }
 
+    /// Waits for no write that is on its way, so the witness, which is replaced now and then, is left to the writes.
+    fn look(&self) -> Result<(), LogError> {
+        self.guard.check(&self.directory)?;
+        match self.database.is_in_place()? {
+            true => Ok(()),
+            false => Err(LogError::Moved { path: self.directory.clone() }),
+        }
+    }
+
     fn impaired(&self) -> Vec<Impaired> {
         self.impaired.clone()
     }

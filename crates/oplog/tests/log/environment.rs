@@ -152,6 +152,7 @@ fn a_directory_that_is_moved_removed_or_replaced_is_noticed_at_the_next_append()
         let mut disk = Disk::fresh();
         let (path, aside) = (disk.path(), disk.folder.path().join("aside"));
         disk.open().append_all(vec![append(1, 1, passed(1..=1))]).unwrap();
+        disk.open().look().unwrap();
         lose(&path, &aside);
         let log = disk.open();
         let refusals =
@@ -159,6 +160,9 @@ fn a_directory_that_is_moved_removed_or_replaced_is_noticed_at_the_next_append()
         for error in refusals {
             assert!(matches!(&error, LogError::Moved { path: named } if *named == path), "{what}: {error}");
         }
+        // Who only looks leaves the witness to the writes.
+        let seen = matches!(log.look(), Err(LogError::Moved { .. }));
+        assert_eq!(seen, what != "without its witness", "{what}");
         if what == "replaced" {
             assert!(matches!(log.put_blob(b"of the old one").unwrap_err(), LogError::Moved { .. }));
             disk.close();

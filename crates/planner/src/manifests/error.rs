@@ -17,7 +17,7 @@ pub struct ManifestError {
     pub line: u64,
     /// Which document of the file, from 1; empty documents are not counted. 0 for the whole file.
     pub document: usize,
-    /// The object, where it is known: `Deployment shop/api`.
+    /// The object, where it is known: `Deployment shop/api`; in quotes a name that cannot be one: `Deployment "shop/api"`.
     pub object: Option<String>,
     /// What is wrong, without where.
     pub cause: ManifestCause,

@@ -106,7 +106,8 @@ pub(super) fn label_at(node: &Node, line: u64) -> Option<String> {
     }
 }
 
-/// What can be said of an object that may not be one: `Deployment shop/api`.
+/// What can be said of an object that may not be one: `Deployment shop/api`. A name with a slash in it is in quotes, so that nobody
+/// takes a part of it for a namespace.
 fn label(node: &Node) -> Option<String> {
     let kind = node.get("kind").map(Node::text).filter(|kind| !kind.is_empty())?;
     let metadata = node.get("metadata");
@@ -115,6 +116,7 @@ fn label(node: &Node) -> Option<String> {
     let name = if name.is_empty() && !prefix.is_empty() { format!("{prefix}*") } else { name.to_owned() };
     Some(match (namespace, name.as_str()) {
         (_, "") => kind.to_owned(),
+        ("", name) if name.contains('/') => format!("{kind} {name:?}"),
         ("", name) => format!("{kind} {name}"),
         (namespace, name) => format!("{kind} {namespace}/{name}"),
     })

@@ -87,6 +87,10 @@ fn table_of_wrong_files() {
             "f.yaml:4: ConfigMap shop/My_App: metadata.name \"My_App\" is not valid: use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
         ),
         (
+            object("metadata:\n  name: shop/api\n"),
+            "f.yaml:4: ConfigMap \"shop/api\": metadata.name \"shop/api\" is not valid: use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
+        ),
+        (
             object("metadata:\n  name: \"a\\e]0;owned\\a\"\n"),
             "f.yaml:4: ConfigMap a\\u{1b}]0;owned\\u{7}: metadata.name \"a\\u{1b}]0;owned\\u{7}\" is not valid: use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
         ),

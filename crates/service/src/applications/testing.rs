@@ -153,6 +153,8 @@ pub struct Served {
     pub sim: SimCluster,
     calls: Arc<Mutex<Vec<Verb>>>,
     is_silent: Arc<AtomicBool>,
+    /// What the log is kept in.
+    pub memory: MemoryLog,
     log: Log,
     folder: TempDir,
     shelf: Shelf,
@@ -224,7 +226,8 @@ impl Served {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}});
         let namespace = Object::try_from(namespace).unwrap();
         sim.apply(ApplyRequest::new(namespace, WriteMode::Apply { force: true })).await.unwrap();
-        let log: Log = Arc::new(MemoryLog::new());
+        let memory = MemoryLog::new();
+        let log: Log = Arc::new(memory.clone());
         let engine = engine(&log, &sim, &gates).await;
         let (calls, is_silent, keeps_plans, helm, applications_at_work) = Default::default();
         let mut served = Self {
@@ -232,6 +235,7 @@ impl Served {
             sim,
             calls,
             is_silent,
+            memory,
             log,
             folder,
             shelf,

@@ -104,10 +104,7 @@ async fn after_a_failed_append_nothing_reaches_the_cluster() {
             let written = cluster.sim.audit().len();
             let other = for_application("other", &manifests);
             let refused = engine.submit(other.request.clone(), other.targets()).await.unwrap_err();
-            assert!(
-                matches!(refused, EngineError::LogFailed { .. } | EngineError::Manifests { .. }),
-                "{refused}"
-            );
+            assert!(matches!(refused, EngineError::LogFailed { .. }), "{refused}");
             tokio::time::sleep(Duration::from_secs(300)).await;
             assert_eq!(cluster.sim.audit().len(), written, "written after the log failed");
             // The next process finishes it.
@@ -124,6 +121,40 @@ async fn after_a_failed_append_nothing_reaches_the_cluster() {
             assert_eq!(end(&engine, shop).await.phase, OperationPhase::Succeeded);
             assert!((0..6).all(|i| cluster.created(&format!("c{i}")) == 1));
         }
+    }
+}
+
+fn is_of_full_disk(error: &EngineError) -> bool {
+    matches!(error, EngineError::LogFailed { reason } if reason.contains("the disk is full"))
+}
+
+/// What is submitted finds no room, or what is planned of it: nothing of that is recorded, and everybody hears that the log has
+/// failed. The next process begins it, or goes on with it, under the same id.
+#[tokio::test(start_paused = true)]
+async fn manifests_that_find_no_room_fail_the_engine_and_not_their_operation() {
+    for room in 0..2 {
+        let (cluster, log) = (Moody::calm(), Log::new());
+        log.leave_room(Some(room));
+        let engine = builder(&cluster, &log).start().await.unwrap();
+        let sync = for_application("shop", &config("a", 0, &[]));
+        let id = engine.next_id().await.unwrap();
+        let ending = async {
+            engine.ensure(id, sync.request.clone(), sync.targets()).await?;
+            engine.wait(id).await.map(drop)
+        };
+        let error = within(ending).await.unwrap_err();
+        assert!(is_of_full_disk(&error), "{room}: {error}");
+        assert!(engine.failure().as_ref().is_some_and(is_of_full_disk), "{room}: {:?}", engine.failure());
+        let other = for_application("other", &config("b", 0, &[]));
+        log.leave_room(None);
+        let refused = within(engine.submit(other.request.clone(), other.targets())).await.unwrap_err();
+        assert!(is_of_full_disk(&refused), "{room}: {refused}");
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(cluster.writes().len(), 0, "{room}: written after the log failed");
+        let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
+        within(engine.ensure(id, sync.request.clone(), sync.targets())).await.unwrap();
+        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded, "{room}");
+        assert_eq!(cluster.created("a"), 1, "{room}");
     }
 }
 

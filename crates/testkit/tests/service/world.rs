@@ -135,6 +135,7 @@ impl World {
     pub fn of_folder() -> Self {
         let world = Self { changes: Some(Arc::default()), ..Self::new(1, 0.0) };
         std::fs::create_dir(world.apps()).unwrap();
+        std::fs::create_dir(world.folder.path().join("state")).unwrap();
         world
     }
 

@@ -16,7 +16,7 @@ use crate::effects::{self, LastWords, NotPlanned, Targets};
 use crate::extend::HookEnd;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::last_runs::last_runs;
-use crate::log::{Log, blocking, keep, read};
+use crate::log::{Log, LogFailure, blocking, keep, read};
 use crate::manifests::{Bundle, HandedOver};
 use crate::permits::Guard;
 
@@ -132,6 +132,7 @@ struct Outcome {
 /// Reading the cluster and planning.
 pub(crate) struct Planning {
     pub log: Log,
+    pub log_failure: LogFailure,
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub targets: Digest,
@@ -184,7 +185,9 @@ impl Planning {
         .await?;
         effects::warn_of_missing_extensions(&mut planned.plan, &self.known);
         effects::review_rights(cluster, &self.request, &user, &mut planned.plan).await;
-        let digest = keep(&self.log, &planned.manifests).await?;
+        let kept = keep(&self.log, &self.log_failure, &planned.manifests).await;
+        // Where the log has failed, this is recorded nowhere: the next process plans anew.
+        let digest = kept.map_err(CallError::from)?;
         let bundle = Bundle::kept(self.log, digest, planned.manifests);
         Ok(Outcome { plan: planned.plan, bundle, inventory, namespaces })
     }

@@ -208,6 +208,7 @@ impl SyncHands {
         let (Some(header), Some(request)) = (state.header(), self.request(state)) else { return };
         let planning = Planning {
             log: Arc::clone(&self.shared.log),
+            log_failure: Arc::clone(&self.shared.log_failure),
             operation: self.id,
             request,
             targets: header.targets,

@@ -13,9 +13,9 @@ use tidegate_model::{ClaimHolder, IfTaken, OperationId, Wisher};
 use tokio::sync::oneshot;
 
 use super::state::{Submit, SupervisorMessage, SupervisorState};
-use crate::actors::operation::OperationMessage;
+use crate::actors::operation::{OperationMessage, Report};
 use crate::error::EngineError;
-use crate::log::keep;
+use crate::log::{NotKept, keep};
 
 /// So many operations of one application may wait for their turn.
 const QUEUED_MAX: usize = 16;
@@ -85,17 +85,22 @@ impl SupervisorState {
                 self.queues.remove(application);
             }
             let Some(next) = next.filter(|next| !next.reply.is_closed()) else { continue };
-            let (log, myself) = (Arc::clone(&self.shared.log), myself.clone());
+            let (shared, myself) = (Arc::clone(&self.shared), myself.clone());
             self.tasks.spawn(async move {
                 // Nothing in the log names its manifests, so a compaction may have removed them meanwhile.
-                match keep(&log, &next.manifests).await {
+                match keep(&shared.log, &shared.log_failure, &next.manifests).await {
                     Ok(targets) => {
                         let submit = Submit { targets, ..next };
                         drop(myself.send_message(SupervisorMessage::Submit(submit)));
                     }
-                    Err(error) => {
+                    Err(NotKept::Final(reason)) => {
+                        let report = Report::LogFailed { reason: reason.clone() };
+                        let _ = next.reply.send(Err(EngineError::LogFailed { reason }));
+                        drop(myself.send_message(SupervisorMessage::Report(report)));
+                    }
+                    Err(refused) => {
                         let application = next.request.application.clone();
-                        let _ = next.reply.send(Err(EngineError::Manifests { reason: error.message }));
+                        let _ = next.reply.send(Err(refused.into()));
                         drop(myself.send_message(SupervisorMessage::BeginNext { application }));
                     }
                 }

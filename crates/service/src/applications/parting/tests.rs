@@ -45,7 +45,7 @@ async fn a_sync_ends_with_its_hook_and_is_nothing_to_another_one_of_the_same_nam
     served.sync("web").await;
     let own = |app: &Application| {
         let last = app.status.operation_state.as_ref()?;
-        (last.phase == OperationPhase::Succeeded).then(|| app.status.conditions.len())
+        (last.phase == OperationPhase::Succeeded).then_some(app.status.conditions.len())
     };
     assert_eq!(served.until("web", |app, _| own(app)).await, 0, "nothing is told of a lost status");
     let made = served.made("ConfigMap");

@@ -170,7 +170,8 @@ impl Seen {
     fn refuse_projects(&mut self, errors: Vec<ManifestError>) {
         for error in errors {
             let problem = error.to_string();
-            if let Some(name) = project_of(&error) {
+            // One with a slash in it is in quotes, and no project's.
+            if let Some(name) = project_of(&error).filter(|name| !name.ends_with('"')) {
                 self.projects.insert(name.to_owned(), Err(problem.clone()));
             }
             self.problems.push(problem);

@@ -1,5 +1,7 @@
 //! Operations that are not carried out, and what is told of that.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tidegate_application::operation;
 use tidegate_application::refresh::{Level, MANAGED_LABEL, SKIP_ANNOTATION};
@@ -53,6 +55,30 @@ async fn an_operation_of_an_application_that_is_left_alone_waits_until_it_is_not
     let (phase, message) = served.until("web", |now, _| ended(now)).await;
     assert_eq!(phase, OperationPhase::Succeeded, "{message}");
     assert_eq!(served.operations().await.len(), 1);
+    served.end().await;
+}
+
+/// What the log never had is no end of an operation: it would count as an attempt, and the commit would never be synced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_the_log_has_no_room_for_is_begun_by_the_next_process() {
+    let mut served = Served::new(&[("web", &manifests("web", "1", "1ms"))]).await;
+    served.until("web", |now, _| now.status.sync.as_ref().map(|_| ())).await;
+    served.memory.leave_room(Some(0));
+    served.serving().sync("web", sync(&[])).await.unwrap();
+    let failing = async {
+        while served.engine.failure().is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), failing).await.unwrap();
+    served.leave().await;
+    let kept = served.kept("web");
+    assert!(kept.operation.is_some() && ended(&kept).is_none(), "{:?}", kept.status.operation_state);
+    served.memory.leave_room(None);
+    served.restart().await;
+    let (phase, message) = served.until("web", |now, _| ended(now)).await;
+    assert_eq!(phase, OperationPhase::Succeeded, "{message}");
+    assert_eq!((served.operations().await.len(), served.made("Job").len()), (1, 1));
     served.end().await;
 }
 

@@ -477,6 +477,51 @@ fn what_is_kept_comes_back_and_what_went_meanwhile_is_told() {
     assert_eq!(web.unwrap().application.status, known.status);
 }
 
+/// It was moved away, and what is there later would be another.
+#[tokio::test]
+async fn a_state_directory_that_is_gone_is_not_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let apps = folder.path().join("apps");
+    [&state, &apps].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    let store = FolderStore::open(&apps, state.join("applications"), state.join("generated")).unwrap();
+    let web: Application = serde_json::from_value(serde_json::json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "web"},
+        "spec": {"project": "default", "destination": {"name": "in-cluster"}, "source": {"repoURL": "./repo"}},
+    }))
+    .unwrap();
+    store.keep(&web).await.unwrap();
+    let aside = folder.path().join("aside");
+    fs::rename(&state, &aside).unwrap();
+    let error = store.keep(&web).await.unwrap_err().to_string();
+    assert!(error.contains("cannot write") && !state.exists(), "{error}");
+    fs::rename(&aside, &state).unwrap();
+    store.keep(&web).await.unwrap();
+}
+
+/// A part of it is taken for no namespace: what is healthy elsewhere stays so.
+#[test]
+fn a_name_with_a_slash_is_wrong_and_nobody_else_is_meant() {
+    let (_folder, mut watcher, write) = bench();
+    let named = |name: &str| WEB.replace("name: web", name);
+    write("healthy.yaml", &format!("{WEB}---\n{}", named("name: b, namespace: a")));
+    assert_eq!(told(&mut watcher), ["applied a/b", "applied web", "problems []", "settled"]);
+    for (number, name) in ["a/b", "/web", "../evil", "Upper"].into_iter().enumerate() {
+        for document in [named(&format!("name: {name}")), named(&format!("name: {name}, name: {name}"))] {
+            write("wrong.yaml", &format!("{document}# {}", "#".repeat(number)));
+            let said = told(&mut watcher);
+            let [problems] = said.as_slice() else { panic!("{name}: {said:?}") };
+            assert!(problems.starts_with("problems [") && problems.contains(name), "{problems}");
+        }
+    }
+    let project = "{apiVersion: argoproj.io/v1alpha1, kind: AppProject, metadata: {name: a/default}}\n";
+    write("wrong.yaml", project);
+    let said = told(&mut watcher);
+    let [problems] = said.as_slice() else { panic!("{said:?}") };
+    assert!(problems.starts_with("problems [") && problems.contains("a/default"), "{problems}");
+    assert!(watcher.files.projects().is_empty(), "{:?}", watcher.files.projects());
+}
+
 /// Whoever asks for a look is told of it after what was written before that.
 #[tokio::test]
 async fn what_was_written_before_a_look_is_told_before_it() {

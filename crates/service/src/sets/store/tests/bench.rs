@@ -103,6 +103,7 @@ impl Backing {
                 let state = |name: &str| folder.path().join("state").join(name);
                 let files = folder.path().join("apps");
                 fs::create_dir_all(&files).unwrap();
+                fs::create_dir_all(folder.path().join("state")).unwrap();
                 let store = FolderStore::open(&files, state("applications"), state("generated")).unwrap();
                 let sets = FolderSets::beside(&store, state("applicationsets"));
                 (Arc::new(store), Arc::new(sets))
