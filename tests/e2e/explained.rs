@@ -1,10 +1,13 @@
-//! What is told of an application for which nothing has begun, and of one that is about to be deleted.
+//! What is told of an application for which nothing has begun, of one that somebody waits for, and of one that is about to be
+//! deleted.
 
 use std::fs;
 
 use serde_json::Value;
 
 use crate::fleet::Fleet;
+use crate::manifests::STUCK;
+use crate::sets::{FIVE, STEPS, Served};
 
 fn explain(fleet: &Fleet, name: &str) -> String {
     fleet.bench.run(&["app", "explain", name]).expect_code(0).out
@@ -40,6 +43,106 @@ fn what_an_operation_waits_for_before_it_begins_is_explained() {
     fleet.condition("frontend", "ComparisonError");
     let said = explain(&fleet, "frontend");
     assert!(said.contains("ComparisonError") && said.contains("nowhere"), "{said}");
+    Fleet::end(serving);
+}
+
+/// The end of an operation hides nothing of what has come since.
+#[test]
+fn what_is_wrong_is_explained_also_after_an_operation() {
+    let fleet = Fleet::new();
+    let serving = fleet.serve();
+    fleet.wait(&["frontend"]);
+    let said = explain(&fleet, "frontend");
+    assert!(said.contains("none has begun since: it is as its manifests have it"), "{said}");
+    fleet.replace("frontend.yaml", "path: frontend", "path: nowhere");
+    fleet.condition("frontend", "ComparisonError");
+    let said = explain(&fleet, "frontend");
+    for words in ["frontend: Succeeded", "Next Operation: none has begun since", "ComparisonError: "] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // What programs have read until now is where it was.
+    let document = fleet.bench.json(&["app", "explain", "frontend", "-o", "json"]);
+    assert_eq!(document["phase"], "Succeeded", "{document}");
+    assert_eq!(document["id"].as_str(), Some(fleet.bench.newest_of("frontend").as_str()));
+    assert_eq!(document["standing"]["conditions"][0]["type"], "ComparisonError", "{document}");
+    Fleet::end(serving);
+}
+
+/// One of `tidegate sync`, which knows nothing of the Application, but goes by its name.
+#[test]
+fn the_older_operation_is_named_that_one_waits_for() {
+    let fleet = Fleet::new();
+    fleet.bench.write("stuck.yaml", STUCK);
+    let stuck = ["sync", "stuck.yaml", "--app", "backend", "--sim", "--timeout", "300ms"];
+    fleet.bench.run(&stuck).expect_code(3);
+    let older = fleet.bench.newest();
+    let serving = fleet.serve();
+    let words = format!("it begins when operation {older} is over (`tidegate explain {older}`)");
+    let mut all = std::iter::repeat_with(|| explain(&fleet, "backend")).take(3000);
+    let said = all.find(|said| said.contains(&words));
+    assert!(said.is_some_and(|said| said.contains("not begun: ")), "{}", explain(&fleet, "backend"));
+    let document = fleet.bench.json(&["app", "explain", "backend", "-o", "json"]);
+    assert_eq!(document["after"].as_str(), Some(older.as_str()), "{document}");
+    assert_eq!(document["idle"], Value::Null, "{document}");
+    Fleet::end(serving);
+}
+
+/// Who synced it by hand would break the order of the rollout.
+#[test]
+fn a_member_of_a_set_that_waits_for_its_step_says_which_and_where_to_look() {
+    let members = [FIVE, &[("test-a", "test")][..]].concat();
+    let served = Served::new(STEPS, &members);
+    let approval = "metadata: {name: fleet, annotations: {tidegate.dev/rollout: 'steps: [{step: 2, gates: [approval]}]'}}";
+    served.edit("metadata: {name: fleet}", approval);
+    let serving = served.serve();
+    served.until_explained("tidegate appset approve");
+    let explained = |name: &str| served.bench.run(&["app", "explain", name]).expect_code(0).out;
+    for (name, words) in [
+        (
+            "qa-a",
+            "it belongs to ApplicationSet fleet, whose rollout syncs it in step 2; `tidegate appset explain fleet`",
+        ),
+        ("prod-b", "it belongs to ApplicationSet fleet, whose rollout syncs it in step 3"),
+        ("dev-a", "it is as its manifests have it; the rollouts of ApplicationSet fleet have it in step 1"),
+        (
+            "test-a",
+            "it belongs to ApplicationSet fleet, no step of which selects it: it is synced when somebody asks",
+        ),
+    ] {
+        let found = std::iter::repeat_with(|| explained(name)).take(3000).find(|said| said.contains(words));
+        let said = found.unwrap_or_else(|| panic!("{name}: {}", explained(name)));
+        assert_eq!(said.contains("`tidegate app sync`"), name == "test-a", "{said}");
+        assert_eq!(said.contains("Succeeded"), name == "dev-a", "{said}");
+    }
+    let document = served.bench.json(&["app", "explain", "qa-a", "-o", "json"]);
+    assert_eq!(document["set"], serde_json::json!({"name": "fleet", "step": 2}), "{document}");
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+#[test]
+fn whoever_waits_is_told_what_for() {
+    let fleet = Fleet::new();
+    fleet.replace(
+        "backend.yaml",
+        "metadata:\n",
+        "metadata:\n  annotations: {argocd.argoproj.io/skip-reconcile: \"true\"}\n",
+    );
+    fleet.replace("frontend.yaml", "path: frontend", "path: nowhere");
+    let serving = fleet.serve();
+    // Nobody will ever do anything with it.
+    let ran = fleet.bench.run(&["app", "wait", "backend", "--timeout", "0s"]).expect_code(3);
+    let place = |words: &str| ran.err.find(words).unwrap_or_else(|| panic!("{words}: {ran:?}"));
+    let order = ["application backend is left alone", "not there after", "left alone by its annotation"];
+    assert!(order.map(place).is_sorted(), "{ran:?}");
+    assert!(ran.out.contains("backend"), "{ran:?}");
+    // Somebody can.
+    let mut waiting = fleet.bench.start(&["app", "wait", "frontend", "--timeout", "10m"]);
+    let told = waiting.await_line("note: frontend: ComparisonError: ");
+    assert!(told.contains("nowhere"), "{told}");
+    fleet.replace("frontend.yaml", "path: nowhere", "path: frontend");
+    let waited = waiting.finish().expect_code(0);
+    assert_eq!(waited.err.matches(&told).count(), 1, "once: {}", waited.err);
     Fleet::end(serving);
 }
 

@@ -1,5 +1,7 @@
 //! Waiting for Applications, and showing them then.
 
+mod reasons;
+
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -7,8 +9,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_application::approval::waiting;
 use tidegate_application::refresh;
-use tidegate_model::argo::{Application, OperationState, SyncStatusCode};
-use tidegate_model::{HealthStatus, OperationId, OperationPhase, format_duration};
+use tidegate_model::argo::{Application, OperationState};
+use tidegate_model::{OperationId, OperationPhase, format_duration};
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::direct::is_taken_up;
 use tokio::sync::Notify;
@@ -23,6 +25,8 @@ use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, Text, application};
 use crate::signals::Signals;
+
+use self::reasons::{Goal, Telling};
 
 /// How long whoever waits for applications waits for somebody to serve them.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
@@ -203,19 +207,19 @@ fn is_over_soon(since: &Cell<Option<Instant>>) -> impl Fn(&Application) -> bool 
 
 pub(super) async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> {
     let way = Way::of(&args.way, printer).await?;
-    let all = !(args.sync || args.health || args.operation);
-    let is_met = |application: &Application| {
-        let status = &application.status;
-        let synced = status.sync.as_ref().is_some_and(|sync| sync.status == SyncStatusCode::Synced);
-        let healthy = status.health.as_ref().is_some_and(|health| health.status == HealthStatus::Healthy);
-        (!(all || args.sync) || synced)
-            && (!(all || args.health) || healthy)
-            && (!(all || args.operation) || is_over(application))
-    };
+    let telling = Telling::new(Goal::of(args), printer);
     let names = chosen(&way, (&args.names, &args.which), printer).await?;
-    let (found, ended) = match until(&way, (&names, args.timeout), printer, is_met).await? {
+    let asking = until(&way, (&names, args.timeout), printer, |application| telling.look(application));
+    let waited = tokio::select! {
+        waited = asking => waited?,
+        never = telling.keep_telling::<Waited>() => never,
+    };
+    let (found, ended) = match waited {
         Waited::Met(found) => (found, Ended::Done),
-        Waited::Left(left) => (left, Ended::NotFinished),
+        Waited::Left(left) => {
+            telling.tell_left(&left);
+            (left, Ended::NotFinished)
+        }
     };
     show_all(&found, args.output, printer)?;
     Ok(ended)
