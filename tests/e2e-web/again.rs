@@ -222,6 +222,58 @@ pub fn what_is_not_done_of_a_wave_is_marked_as_done() {
     service.end();
 }
 
+/// What stays when it is no longer in the manifests.
+const STAYS: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: old
+  annotations: {argocd.argoproj.io/sync-options: Prune=false}
+";
+
+pub fn what_a_wave_leaves_alone_is_neither_named_nor_counted() {
+    let bench = folder(&NO_SET);
+    by_hand(&bench, "frontend");
+    bench.write("fleet/repo/frontend/old.yaml", STAYS);
+    commit(&bench);
+    let service = Service::in_folder(bench);
+    service.until("/api/v1/applications?name=frontend", |found| found["matching"] == 1);
+    service.post(&format!("{FRONTEND}/sync"), &json!({}));
+    let told =
+        service.until(FRONTEND, |one| one["status"]["history"].as_array().is_some_and(|all| all.len() == 1));
+    let (first, revision) = (service.newest("frontend"), told["status"]["history"][0]["revision"].clone());
+    std::fs::remove_file(service.bench.path().join("fleet/repo/frontend/old.yaml")).unwrap();
+    let gated = "sim.tidegate.dev/ready-after: 500ms\n    tidegate.dev/gate: approval";
+    replace(&service.bench, "repo/frontend/frontend.yaml", "sim.tidegate.dev/ready-after: 500ms", gated);
+    commit(&service.bench);
+    service.post(&format!("{FRONTEND}/refresh"), &json!({}));
+    service.until(FRONTEND, |one| {
+        one["status"]["sync"]["revision"].is_string() && one["status"]["sync"]["revision"] != revision
+    });
+    service.post(&format!("{FRONTEND}/sync"), &json!({"prune": true}));
+    let found = service.until("/api/v1/operations?application=frontend&limit=1", |found| {
+        found["items"][0]["id"] != first.as_str()
+    });
+    let id = found["items"][0]["id"].as_str().unwrap();
+    let held = service.until(&format!("/api/v1/operations/{id}"), |one| {
+        one["waves"].as_array().unwrap().iter().any(|wave| wave["state"] == "Held")
+    });
+    let wave = held["waves"].as_array().unwrap().iter().find(|wave| wave["state"] == "Held").unwrap();
+    assert!(wave["wave"] == 0 && wave["tasks"].as_u64() > Some(1), "what stays is in its wave: {held:#}");
+    let mut browser = service.browser(OPERATOR);
+    browser.open(&format!("/operations/{id}"));
+    browser.until("document.querySelector('[data-key=\"Sync 0\"] small')?.textContent === '0 of 1 done'");
+    browser.press("Skip what is not done of wave Sync/0");
+    asks(&browser, "Application frontend, wave Sync/0, 1 object: Deployment fleet/frontend.");
+    confirm_with_a_reason(&browser, "not today");
+    service.until(&format!("/api/v1/operations/{id}"), |one| one["finishedAt"].is_string());
+    browser.until(
+        "document.querySelector('[data-key=\"Sync 0\"] small')?.textContent === '0 of 1 done, 1 skipped'",
+    );
+    assert_eq!(deletions(&service.bench, "ConfigMap", "old"), 0);
+    browser.is_clean();
+    service.end();
+}
+
 const FRONTEND: &str = "/api/v1/applications/argocd/frontend";
 /// The other Applications of the example, whose repository is the same.
 const OTHERS: [&str; 2] = ["backend", "database"];

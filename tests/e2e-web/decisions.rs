@@ -281,6 +281,49 @@ pub fn a_prune_that_needs_a_confirmation_is_named_and_confirmed() {
     service.end();
 }
 
+/// What comes from two folders of one repository, and is synced when somebody asks for it.
+const TWO: &str = "apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: two}
+spec:
+  project: default
+  sources:
+    - {repoURL: ./repo, targetRevision: main, path: shops/cart}
+    - {repoURL: ./repo, targetRevision: main, path: shops/catalog}
+  destination: {name: in-cluster, namespace: two}
+  syncPolicy: {syncOptions: [CreateNamespace=true]}
+";
+
+pub fn each_of_several_sources_has_its_own_revision() {
+    let bench = folder(&NO_SET);
+    bench.write("fleet/two.yaml", TWO);
+    let service = Service::in_folder(bench);
+    service.until("/api/v1/applications?name=two", |found| found["matching"] == 1);
+    let mut browser = service.browser(OPERATOR);
+    browser.open("/applications/argocd/two");
+    // A plan that is kept is of their own revisions.
+    browser.press("Keep a plan…");
+    asks(&browser, "As things stand: ");
+    browser.until(&format!("!{DIALOG}.querySelector('[id^=field-revision]')"));
+    browser.press("leave");
+    browser.until(CLOSED);
+    keep_what_is_sent(&browser);
+    browser.press("Sync…");
+    asks(&browser, "As things stand: ");
+    let labels = format!(
+        "[...{DIALOG}.querySelectorAll('[for^=field-revision]')].map((one) => one.textContent.split(' (')[0])"
+    );
+    browser.until(&format!("{labels}.length === 2 && {labels}[1].startsWith('Branch, tag or commit of source 2, ') && {labels}[1].endsWith('shops/catalog')"));
+    browser.write("#field-revision-1", "main");
+    asks(&browser, "What other revisions of its sources would do is not known beforehand");
+    confirm(&browser, "the catalog alone");
+    browser.until("window.sent.some(([path, body]) => path.endsWith('/sync') && JSON.stringify(JSON.parse(body).revisions) === '[\"\",\"main\"]')");
+    let synced = over(&service, "two", None);
+    assert_eq!((&synced["phase"], &synced["reason"]), (&json!("Succeeded"), &json!("the catalog alone")));
+    browser.is_clean();
+    service.end();
+}
+
 pub fn an_operation_is_terminated_where_it_is_looked_at() {
     let bench = folder(&NO_SET);
     by_hand(&bench, "backend");

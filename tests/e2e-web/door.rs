@@ -66,6 +66,8 @@ pub fn a_token_signs_in_and_its_end_ends_the_session() {
     browser.await_text("3 Applications");
     service.bench.write_closed("tokens", format!("ben read-only {READER}\n"));
     browser.until("document.querySelector('h1')?.textContent === 'Sign in' || (dispatchEvent(new PopStateEvent('popstate')), false)");
+    let words = "document.getElementById('token-problem').textContent";
+    browser.until(&format!("{words} === 'You are signed out; sign in again.'"));
     browser.write("#token", READER);
     browser.key(crate::browser::key::ENTER);
     browser.await_text("3 Applications");
@@ -164,6 +166,57 @@ pub fn without_tokens_those_on_this_machine_look_and_have_no_buttons() {
     browser.open("/applications/argocd/backend");
     browser.await_text("In the order of the next sync");
     assert_eq!(browser.run(BUTTONS), json!(0));
+    browser.is_clean();
+    service.end();
+}
+
+pub fn what_cannot_be_sent_and_a_session_that_is_over_are_told_in_words_for_people() {
+    let service = Service::new(&NO_SET);
+    let mut browser = service.browser(OPERATOR);
+    browser.open("/applications/argocd/backend");
+    // What the browser gets when it asks for something by a path that ends like this.
+    let gets = |path: &str, answer: &str| {
+        browser.run(&format!(
+            "window.asked ??= window.fetch;
+             window.fetch = (path, options) => (path.endsWith('{path}') ? {answer} : window.asked(path, options))"
+        ));
+    };
+    // A connection that breaks may do so before or after.
+    gets("/refresh", "Promise.reject(new TypeError('Failed to fetch'))");
+    browser.press("Refresh…");
+    browser.press("confirm");
+    let problem = "document.querySelector('dialog p.problem:not([hidden])')?.textContent";
+    browser.until(&format!("{problem} === 'the service does not answer: nobody knows whether this has arrived; look first, then press again'"));
+    browser.press("leave");
+    browser.until("!document.querySelector('dialog')");
+    // A session that is over while somebody is asked.
+    let told = json!({"code": "unauthorized", "message": "this needs a token", "next": "send a header"});
+    gets("/refresh", &format!("Promise.resolve(new Response(JSON.stringify({told}), {{status: 401}}))"));
+    browser.press("Refresh…");
+    browser.press("confirm");
+    let asked = "document.querySelector('h1')?.textContent === 'Sign in' && document.getElementById('token-problem').textContent === 'You are signed out; sign in again.'";
+    browser.until(&format!(
+        "{asked} && !document.querySelector('dialog') && document.activeElement.id === 'token'"
+    ));
+    assert!(!browser.text().contains("send a header"));
+    browser.write("#token", OPERATOR);
+    browser.key(crate::browser::key::ENTER);
+    browser.until("document.querySelector('h1')?.textContent === 'backend'");
+    // Where no more may listen, that is told; where the session is over, who they are is asked, and nothing else is said.
+    browser.run(
+        "window.EventSource = class extends EventTarget {
+           static CLOSED = 2;
+           readyState = 2;
+           constructor() { super(); setTimeout(() => this.dispatchEvent(new Event('error')), 50); }
+           close() {}
+         }",
+    );
+    browser.click("nav a[href='/operations']");
+    let notice = "document.getElementById('notice')";
+    browser.until(&format!("{notice}.textContent.startsWith('The service answers')"));
+    let nobody = json!({"name": "", "role": null, "tokens": true, "provider": null, "csrf": null});
+    gets("/api/v1/session", &format!("Promise.resolve(new Response(JSON.stringify({nobody})))"));
+    browser.until(&format!("{asked} && {notice}.hidden"));
     browser.is_clean();
     service.end();
 }

@@ -57,9 +57,10 @@ const AXE_REQUIRED: &str = "TIDEGATE_REQUIRE_AXE";
 const BY_AXE: &str = "everybody::axe_finds_nothing_serious";
 /// What only the long form of the suites does, and whoever asks for tests by their names: cases beside those of the short form, on
 /// the same views.
-const LONG: [&str; 21] = [
+const LONG: [&str; 24] = [
     "door::an_address_that_leads_nowhere_says_so_and_leads_back",
     "door::without_tokens_those_on_this_machine_look_and_have_no_buttons",
+    "door::what_cannot_be_sent_and_a_session_that_is_over_are_told_in_words_for_people",
     "views::a_line_that_differs_in_a_long_text_is_found",
     "records::what_was_compacted_says_what_is_left_of_it",
     "steering::what_a_plan_changes_is_shown_and_not_what_differs_besides",
@@ -67,10 +68,12 @@ const LONG: [&str; 21] = [
     "steering::deletions_that_are_held_are_named_and_approved",
     "decisions::a_prune_that_needs_a_confirmation_is_named_and_confirmed",
     "decisions::an_operation_is_terminated_where_it_is_looked_at",
+    "decisions::each_of_several_sources_has_its_own_revision",
     "overruled::objects_are_retried_skipped_and_marked_as_done",
     "overruled::a_step_is_skipped_and_a_rollout_terminated",
     "again::a_member_and_a_step_of_a_rollout_are_retried",
     "again::what_is_not_done_of_a_wave_is_marked_as_done",
+    "again::what_a_wave_leaves_alone_is_neither_named_nor_counted",
     "again::an_application_is_looked_at_when_somebody_asks_for_it",
     "again::a_set_is_looked_at_when_somebody_asks_for_it",
     "kept::a_kept_plan_that_does_not_fit_any_more_writes_nothing",
@@ -120,6 +123,7 @@ fn tests() -> Vec<Test> {
         door::somebody_signs_in_with_a_provider_and_out_again,
         door::whoever_may_look_has_no_buttons,
         door::without_tokens_those_on_this_machine_look_and_have_no_buttons,
+        door::what_cannot_be_sent_and_a_session_that_is_over_are_told_in_words_for_people,
         views::the_fleet_is_shown_filtered_and_lives,
         views::an_application_is_shown_in_the_order_of_its_next_sync,
         views::a_line_that_differs_in_a_long_text_is_found,
@@ -140,10 +144,12 @@ fn tests() -> Vec<Test> {
         decisions::what_is_synced_by_hand_is_tried_pruned_and_goes_back,
         decisions::a_prune_that_needs_a_confirmation_is_named_and_confirmed,
         decisions::an_operation_is_terminated_where_it_is_looked_at,
+        decisions::each_of_several_sources_has_its_own_revision,
         overruled::objects_are_retried_skipped_and_marked_as_done,
         overruled::a_step_is_skipped_and_a_rollout_terminated,
         again::a_member_and_a_step_of_a_rollout_are_retried,
         again::what_is_not_done_of_a_wave_is_marked_as_done,
+        again::what_a_wave_leaves_alone_is_neither_named_nor_counted,
         again::an_application_is_looked_at_when_somebody_asks_for_it,
         again::a_set_is_looked_at_when_somebody_asks_for_it,
         kept::a_plan_is_kept_looked_at_and_carried_out_as_it_is,

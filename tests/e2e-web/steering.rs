@@ -541,10 +541,19 @@ pub fn a_set_is_deleted_in_its_order() {
     browser.open("/applicationsets/argocd/shops");
     browser.press("Delete…");
     browser.until(&format!("{DIALOG}.textContent.includes('Step 3 (env in (prod)), 1 at once: prod-cart, prod-catalog, prod-checkout, prod-search')"));
+    // Also where nothing else goes.
+    browser.click("#field-orphan");
+    browser.until(&format!("{DIALOG}.textContent.includes('Its Applications stay')"));
+    asks(&browser, "Its document is removed from the folder that is served.");
+    browser.click("#field-orphan");
+    browser.until(&format!("{DIALOG}.querySelector('ol')"));
+    asks(&browser, "Its document is removed from the folder that is served.");
+    assert_eq!(service.get("/api/v1/applicationsets/argocd/shops/deletion")["removesFile"], true);
     browser.press("confirm");
     browser.until("document.querySelector('#steps').textContent === 'Deletion, step by step'");
     browser.until("document.querySelectorAll('.step')[0].textContent.includes('Step 3')");
     browser.await_text("argocd/shops is gone");
+    browser.until("document.getElementById('said').textContent === 'argocd/shops is gone'");
     // What was shown last says how all has ended, and nobody asks for what is gone.
     browser.until("[...document.querySelectorAll('.tile .badge')].every((one) => one.textContent === '✓Gone') && document.querySelectorAll('.tile').length === 12");
     browser.until(

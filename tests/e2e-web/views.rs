@@ -273,6 +273,11 @@ pub fn a_failed_operation_shows_its_attempts_and_waits() {
     browser.until(&format!("{titles}.some((one) => /attempt 2/.test(one))"));
     let wait = browser.run("return document.querySelectorAll('.timeline rect.wait').length");
     assert!(wait.as_u64().unwrap() > 0, "{told:#}");
+    // A wave took as long as all its attempts, in its column as in the table.
+    browser.run("document.querySelector('.picture ~ details').open = true");
+    let columns = "[...document.querySelectorAll('.wave > small:nth-of-type(2)')].map((one) => one.textContent || '–').join()";
+    let rows = "[...document.querySelectorAll('.picture ~ details th.of-wave')].map((one) => one.parentElement.cells[2].textContent).join()";
+    browser.until(&format!("{rows} !== '' && {columns} === {rows}"));
     // Each attempt of the hook is there, and so is what it wrote.
     let hook = "[...document.querySelectorAll('.timeline title')].filter((one) => one.textContent.startsWith('hook Job fleet/flaky: '))";
     browser.until(&format!("{hook}.some((one) => one.textContent.includes('(attempt 2)')) && {hook}.some((one) => !one.textContent.includes('attempt'))"));

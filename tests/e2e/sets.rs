@@ -358,6 +358,11 @@ fn a_set_that_is_deleted_takes_its_applications_down_step_by_step_backwards() {
     served.until(|set| are_healthy(set, 5));
     let plan = served.bench.run(&["appset", "delete", "fleet", "--plan"]).expect_code(0).out;
     assert!(plan.contains("prod-a") && plan.contains("dev-b"), "{plan}");
+    for orphan in [None, Some("--orphan")] {
+        let args: Vec<&str> = ["appset", "delete", "fleet"].into_iter().chain(orphan).collect();
+        let told = served.bench.run(&args).expect_code(2).err;
+        assert!(told.contains("its document is removed from the folder that is served"), "{args:?}: {told}");
+    }
     served.bench.run(&["appset", "delete", "fleet", "--yes", "--timeout", "10m"]).expect_code(0);
     let [dev_a, dev_b, qa, prod_a, prod_b] =
         ["dev-a", "dev-b", "qa-a", "prod-a", "prod-b"].map(|name| served.deleted(name));

@@ -1,6 +1,7 @@
 // Questions to the API, in the session of this browser.
 
-export const session = { name: "", role: null, tokens: true, provider: null, csrf: null };
+// It is over where it has ended by itself, and nobody has signed out.
+export const session = { name: "", role: null, tokens: true, provider: null, csrf: null, isOver: false };
 const listeners = new Set();
 
 // What the API could not do, and what to do about it.
@@ -23,16 +24,18 @@ export function onSession(listener) {
 }
 
 function took(told) {
-  const { name, role, tokens, provider, csrf } = told;
-  Object.assign(session, { name, role, tokens, provider, csrf });
+  const { name, role, tokens, provider, csrf, isOver = false } = told;
+  Object.assign(session, { name, role, tokens, provider, csrf, isOver });
   listeners.forEach((listener) => listener());
   return session;
 }
 
 // Nobody is signed in; how somebody would be stays as it was.
-const tookLeave = () => took({ ...session, name: "", role: null, csrf: null });
+const tookLeave = (isOver) => took({ ...session, name: "", role: null, csrf: null, isOver });
 
 export const mayAct = () => session.role === "operator";
+
+const SESSION = "/api/v1/session";
 
 async function send(method, path, body, signal) {
   const headers = { accept: "application/json" };
@@ -46,11 +49,16 @@ async function send(method, path, body, signal) {
     answer = await fetch(path, { method, headers, body: content, signal, credentials: "same-origin" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { code: "no-connection", message: "the service does not answer", next: "it is asked again in a moment" });
+    const next = method === "GET" ? "it is asked again in a moment" : "nobody knows whether this has arrived; look first, then press again";
+    throw new Problem(0, { code: "no-connection", message: "the service does not answer", next });
   }
   const told = await answer.json().catch(() => null);
   if (answer.ok) return told;
-  if (answer.status === 401 && session.role !== null) tookLeave();
+  // What the API says then is for programs; of a token that does not count it is for people, too.
+  if (answer.status === 401 && path !== SESSION) {
+    if (session.role !== null) tookLeave(true);
+    throw new Problem(401, { code: told?.code, message: "you are signed out", next: "sign in again" });
+  }
   throw new Problem(answer.status, told);
 }
 
@@ -60,16 +68,23 @@ export const remove = (path) => send("DELETE", path);
 
 // Who this browser is; its role is null where it has to sign in.
 export async function whoAmI() {
-  return took(await look("/api/v1/session"));
+  return took(await look(SESSION));
+}
+
+// Whether the session is over, of which nobody is told who only listens.
+export async function hasEnded() {
+  const { role } = await look(SESSION);
+  if (role === null && session.role !== null) tookLeave(true);
+  return role === null;
 }
 
 export async function signIn(token) {
-  return took(await act("/api/v1/session", { token }));
+  return took(await act(SESSION, { token }));
 }
 
 export async function signOut() {
-  await act("/api/v1/session/end");
-  tookLeave();
+  await act(`${SESSION}/end`);
+  tookLeave(false);
 }
 
 // Where a browser is sent to sign in with the provider; afterwards it shows the view that was asked for.

@@ -4,7 +4,7 @@ import { act, at, look, mayAct, query } from "./ask.js";
 import { ask } from "./dialog.js";
 import { diffOf } from "./differences.js";
 import { h, link, paths, refill } from "./draw.js";
-import { WHY, planning, someOf } from "./steer.js";
+import { REVISION, WHY, planning, someOf } from "./steer.js";
 import { approvalOf, badge, count, short, shortHash, terms, time } from "./words.js";
 
 // So many are shown, the newest.
@@ -146,9 +146,10 @@ function carryOutButton(app, plan, load) {
 function keepButton(app, resources, load) {
   return ask("Keep a plan…", () => ({
     what: [`A sync of ${app.namespace}/${app.name} is planned as things stand, and the plan is kept under its hash. Nothing is written to ${app.destination.cluster}.`],
-    preview: planning(at.application(app.namespace, app.name), false),
+    preview: planning(at.application(app.namespace, app.name), false, app.sources),
     fields: [
-      { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" },
+      // A plan that is kept is of the own revisions of several sources.
+      ...(app.sources.length > 1 ? [] : [REVISION]),
       { name: "prune", label: "Delete objects that are no longer in the manifests", kind: "check" },
       someOf(resources),
     ],

@@ -1,7 +1,7 @@
 // The page: finds out what is to be seen at an address, and shows it.
 
 import { onSession, session, signIn, whoAmI } from "./ask.js";
-import { fill, h, say } from "./draw.js";
+import { fill, h, notice, say } from "./draw.js";
 import { close } from "./news.js";
 import { askWhoItIs, showWho, tokenOfAddress } from "./sign-in.js";
 import { showFleet } from "./fleet.js";
@@ -32,8 +32,11 @@ function show(hasMoved) {
   markNavigation();
   if (session.role === null) {
     close();
+    notice(null);
+    // Nobody can answer a question any more.
+    document.querySelectorAll("dialog").forEach((one) => one.close());
     document.title = "Sign in – Tidegate";
-    return askWhoItIs(main, null, () => show(true));
+    return askWhoItIs(main, session.isOver ? "You are signed out; sign in again." : null, () => show(true));
   }
   for (const [pattern, view, title] of VIEWS) {
     const parts = location.pathname.match(pattern);

@@ -1,6 +1,6 @@
 // The stream of events: one for this page, as long as somebody looks at it.
 
-import { query } from "./ask.js";
+import { hasEnded, query } from "./ask.js";
 import { notice } from "./draw.js";
 
 const KINDS = ["application", "gone", "applicationSet", "applicationSetGone", "plan", "operation", "reset"];
@@ -46,17 +46,18 @@ function open() {
     // What was missed is told, unless there was nothing to go on from: then something may have happened before it was open.
     if (!last) tell("reset", {});
   });
-  stream.addEventListener("error", () => {
+  stream.addEventListener("error", async () => {
     isRefused = stream?.readyState === EventSource.CLOSED;
-    if (isSilent) tellSilence();
-    else silence ??= setTimeout(tellSilence, SILENT_AFTER);
-    // Where the service has refused it, the browser does not try again by itself: the session may be over, or all places
-    // may be taken.
+    // Where the service has refused it, the browser does not try again by itself: the session may be over, which is no silence,
+    // or all places may be taken.
     if (isRefused) {
       stream = null;
       setTimeout(open, SILENT_AFTER);
       tell("reset", {});
+      if (await hasEnded().catch(() => false) || stream || readers.size === 0) return;
     }
+    if (isSilent) tellSilence();
+    else silence ??= setTimeout(tellSilence, SILENT_AFTER);
   });
 }
 

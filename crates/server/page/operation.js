@@ -6,7 +6,7 @@ import { follow } from "./news.js";
 import { applicationLink } from "./operations.js";
 import { followOutput } from "./output.js";
 import { saveButton } from "./picture.js";
-import { isBeyond, operationActions, taskActions, waveActions } from "./steer.js";
+import { isBeyond, isTouched, operationActions, taskActions, waveActions } from "./steer.js";
 import { Story } from "./story.js";
 import { KEPT_WIDTH, drawTimeline, keepDrawn, legend, timelineTable } from "./timeline.js";
 import { objectsOf, wavesPicture } from "./waves.js";
@@ -171,24 +171,28 @@ function file(id, ending, words) {
   return h("a", { href: `${at.operation(id)}/export${ending}`, download: "" }, words);
 }
 
-// How much of a wave is written, passed over, failed and well, in numbers and words.
+// How much of a wave is written, passed over, failed and well, in numbers and words; without what nothing is done about.
 function progressOf(operation, story, wave) {
-  const states = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave).map((one) => objectState(one, wave));
-  const { done: well, skipped } = wave;
+  const results = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave);
+  const states = results.map((one) => objectState(one, wave));
+  const untouched = story.tasksOf(wave).filter((task) => !isTouched(task)).length;
+  const leftAlone = wave.passedAt ? untouched : Math.min(untouched, results.filter((one) => one.status === "PruneSkipped").length);
+  const { skipped } = wave;
+  const [tasks, well] = [wave.tasks - untouched, Math.max(0, wave.done - leftAlone)];
   const failed = states.filter((one) => tone(one) === "bad").length;
   const ended = well + skipped + failed;
   const applied = Math.max(ended, story.appliedOf(wave));
-  const words = [`${well} of ${wave.tasks} done`, skipped > 0 ? `${skipped} skipped` : "", failed > 0 ? `${failed} failed` : "",
+  const words = tasks === 0 ? "nothing to do" : [`${well} of ${tasks} done`, skipped > 0 ? `${skipped} skipped` : "", failed > 0 ? `${failed} failed` : "",
     applied > ended ? `${applied} written` : ""].filter(Boolean).join(", ");
-  return { applied, ended, skipped, failed, well, words };
+  return { tasks, applied, ended, skipped, failed, well, words };
 }
 
 // The same as a picture that can be kept, with the names of the objects.
 function pictureOf(operation, explanation, story) {
   const known = new Map(operation.resources.map((one) => [`${one.syncPhase} ${one.wave} ${one.group ?? ""} ${objectName(one)}`, one]));
   const waves = operation.waves.map((wave) => {
-    const { applied, ended, failed, well, words } = progressOf(operation, story, wave);
-    const share = (number) => (wave.tasks > 0 ? number / wave.tasks : 0);
+    const { tasks: number, applied, ended, failed, well, words } = progressOf(operation, story, wave);
+    const share = (part) => (number > 0 ? part / number : 0);
     const tasks = story.tasksOf(wave);
     const stateOf = (task) => {
       const one = known.get(`${wave.phase} ${wave.wave} ${task.group ?? ""} ${objectName(task)}`);
@@ -211,15 +215,16 @@ function titleOf(operation) {
 function columns(operation, story) {
   if (operation.waves.length === 0) return h("p.empty", null, "There is no plan yet.");
   return h("ol.waves", { tabindex: "0", "aria-label": "Waves" }, operation.waves.map((wave) => {
-    const { applied, ended, skipped, failed, well, words } = progressOf(operation, story, wave);
-    const share = (number) => `${wave.tasks > 0 ? Math.round((number / wave.tasks) * 100) : 0}%`;
-    const took = wave.openedAt ? between(wave.openedAt, wave.passedAt ?? operation.finishedAt) : "";
+    const { tasks, applied, ended, skipped, failed, well, words } = progressOf(operation, story, wave);
+    const share = (number) => `${tasks > 0 ? Math.round((number / tasks) * 100) : 0}%`;
+    // In all attempts, as the timeline has it.
+    const took = story.tookOf(wave, Date.now());
     return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
       h("div.column", { "aria-hidden": "true" }, h("div.applied", { look: { height: share(applied) } }),
         skipped > 0 ? h("div.done.dull", { look: { height: share(ended) } }) : null,
         failed > 0 ? h("div.done.bad", { look: { height: share(well + failed) } }) : null,
         h("div.done.good", { look: { height: share(well) } })),
-      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took), waveActions(operation, wave, story.tasksOf(wave)));
+      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took === null ? "" : long(took)), waveActions(operation, wave, story.tasksOf(wave)));
   }));
 }
 
@@ -237,7 +242,7 @@ function comingOf(operation, story) {
   if (operation.finishedAt) return [];
   const own = (one, { phase, wave }) => `${phase} ${wave} ${objectKey(one)}`;
   const known = new Set(operation.resources.map((one) => own(one, { phase: one.syncPhase, wave: one.wave })));
-  const isComing = (task, wave) => !["unchanged", "prune-skipped"].includes(task.action) && !known.has(own(task, wave));
+  const isComing = (task, wave) => isTouched(task) && !known.has(own(task, wave));
   return operation.waves.filter((wave) => !isBeyond(wave)).flatMap((wave) => story.tasksOf(wave).filter((task) => isComing(task, wave))
     .map((task) => ({ ...task, syncPhase: wave.phase, wave: wave.wave, hookType: task.hook ? wave.phase : null, message: task.reason, isComing: true })));
 }

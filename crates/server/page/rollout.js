@@ -39,6 +39,7 @@ export function showRollout(view, namespace, name) {
     isGone = true;
     preview.hidden = true;
     refill(head, h("h1", null, name), h("p.lead", { role: "status" }, `${namespace}/${name} is gone.`));
+    say(`${namespace}/${name} is gone`);
     refill(refused);
     runs.load();
     try {

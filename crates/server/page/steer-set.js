@@ -3,7 +3,7 @@
 import { act, look, mayAct, query, remove } from "./ask.js";
 import { ask } from "./dialog.js";
 import { h } from "./draw.js";
-import { WHY, buttons } from "./steer.js";
+import { WHY, buttons, fileGoes } from "./steer.js";
 import { count, isAtOnce, listed } from "./words.js";
 
 // Which rollout or deletion is meant: another one may be at work by the time that somebody has answered a question.
@@ -147,10 +147,12 @@ function heldDeletions({ applications, keepObjects, members, atOnce }) {
 }
 
 async function deletion(path, { orphan }) {
-  if (orphan) return h("p", null, "Its Applications stay, and nobody generates them any more.");
   const plan = await look(`${path}/deletion`);
+  const file = plan.removesFile ? fileGoes() : null;
+  if (orphan) return [file, h("p", null, "Its Applications stay, and nobody generates them any more.")];
   const of = (step) => plan.members.filter((one) => one.step === (step === null || step === undefined ? "-1" : String(step)));
   return [
+    file,
     h("ol", null, plan.steps.filter((step) => step.members > 0).map((step) => h("li", null,
       `${step.step ? `Step ${step.step} (${step.selects})` : "Those of no step"}, ${step.maxUpdate ? `${step.maxUpdate} at once` : "all at once"}: ${of(step.step).map((one) => one.application).join(", ")}`))),
     plan.kept.map((kept) => h("p", null, `Kept: ${kept.what === "Objects" ? "the objects of " : ""}${kept.applications.join(", ")} (${kept.why})`)),

@@ -26,9 +26,9 @@ export function applicationActions(app, path, resources) {
   return buttons(
     !app.deleting && ask("Sync…", () => ({
       what: [`The manifests of ${name} are applied to ${app.destination.cluster}, wave by wave, with their hooks. Where an approval is asked for, that is planned first, and waits until somebody approves the plan.`],
-      preview: planning(path, isRunning),
+      preview: planning(path, isRunning, app.sources),
       fields: [
-        { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" },
+        ...revisionsOf(app.sources),
         { name: "prune", label: "Delete objects that are no longer in the manifests", kind: "check" },
         { name: "dryRun", label: "Dry run: the cluster judges everything, and nothing is written", kind: "check" },
         someOf(resources),
@@ -36,7 +36,8 @@ export function applicationActions(app, path, resources) {
         WHY,
       ],
       action: "Sync",
-      run: ({ revision, resources: chosen, ...rest }) => act(`${path}/sync`, { ...(revision ? { revision } : {}), resources: chosen.map((one) => JSON.parse(one)), ...rest }),
+      run: ({ prune, dryRun, resources: chosen, policy, reason, ...said }) => act(`${path}/sync`,
+        { ...revised(app.sources, said), prune, dryRun, resources: chosen.map((one) => JSON.parse(one)), policy, reason }),
     })),
     ask("Refresh…", () => ({
       what: [`The repository of ${name} is looked at, and its objects are compared. Nothing is written.`],
@@ -63,6 +64,21 @@ export function applicationActions(app, path, resources) {
     }), true));
 }
 
+export const REVISION = { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" };
+
+// Which revision of its source, or which of each of its sources.
+function revisionsOf(sources) {
+  if (sources.length <= 1) return [REVISION];
+  return sources.map((one, index) => ({ name: `revision-${index}`, label: `Branch, tag or commit of source ${index + 1}, ${`${one.repoURL} ${one.path}`.trim()} (empty: its own)` }));
+}
+
+// What was said of them, as the API takes it.
+function revised(sources, said) {
+  const revisions = revisionsOf(sources).map(({ name }) => said[name] ?? "");
+  if (!revisions.some(Boolean)) return {};
+  return sources.length > 1 ? { revisions } : { revision: revisions[0] };
+}
+
 // Which of its objects it is about.
 export const someOf = (resources) => ({
   name: "resources", label: "Only some of its objects, without hooks", kind: "several",
@@ -73,10 +89,11 @@ export const someOf = (resources) => ({
 const selectorOf = ({ group = "", kind, namespace = "", name }) => JSON.stringify({ group, kind, namespace, name });
 
 // Tells what a sync would do that is asked for like this. A revision is planned once for a question.
-export function planning(path, isRunning) {
+export function planning(path, isRunning, sources) {
   const plans = new Map();
   return async (said) => {
-    const { revision } = said;
+    const { revision, revisions } = revised(sources, said);
+    if (revisions) return [h("p", null, "What other revisions of its sources would do is not known beforehand; a dry run tells it."), underWay(said, isRunning)];
     if (!plans.has(revision)) plans.set(revision, look(query(`${path}/plan`, { revision })));
     try {
       return planned(await plans.get(revision), said, isRunning);
@@ -103,9 +120,16 @@ function planned(plan, { prune, dryRun, resources, policy }, isRunning) {
     h("p", null, `As things stand: ${count(waves.length, "wave")}, ${count(all.filter((task) => task.hook).length, "hook")}, ${of("create")} to create, ${of("apply", "replace")} to apply, ${gone}.`),
     rescue > 0 ? h("p.quiet", null, `Where it fails: ${count(rescue, "task")} of phase SyncFail.`) : null,
     dryRun ? h("p.quiet", null, "Nothing of that is written.") : null,
-    isRunning ? h("p", null, `An operation is under way: ${POLICIES.find(([one]) => one === policy)[1]}.`) : null,
+    underWay({ policy }, isRunning),
   ];
 }
+
+function underWay({ policy }, isRunning) {
+  return isRunning ? h("p", null, `An operation is under way: ${POLICIES.find(([one]) => one === policy)[1]}.`) : null;
+}
+
+// That a deletion takes what is written down with it.
+export const fileGoes = () => h("p", null, h("strong", null, "Its document is removed from the folder that is served."), " Whoever needs it again takes it from where it is kept.");
 
 // What is deleted with an Application, in which order, and what stays.
 async function applicationDeletion(path, { cascade }) {
@@ -121,7 +145,7 @@ async function applicationDeletion(path, { cascade }) {
   const when = { PreDelete: "Before anything is deleted", PostDelete: "When all is gone" };
   const line = (wave) => h("li", null, `${when[wave[0].phase] ?? `Wave ${wave[0].wave}`}: ${namesOf(wave)}${wave[0].hook ? ", as a hook" : ""}`);
   return [
-    removesFile ? h("p", null, h("strong", null, "Its document is removed from the folder that is served."), " Whoever needs it again takes it from where it is kept.") : null,
+    removesFile ? fileGoes() : null,
     waves.length === 0 && stays.length === 0 ? h("p", null, "It has no objects that are known of.")
       : h("ol", null, waves.map(line), cascade === "orphan" ? h("li", null, `${count(stays.length, "object")}: left where they are.`) : null),
     stays.length > 0 && cascade !== "orphan" ? h("p", null, `These stay: ${namesOf(stays)}.`) : null,
@@ -256,11 +280,14 @@ export function taskActions(operation, one, name, awaitsCall) {
   return overrule(operation, words, name, { task, namespace: one.namespace, phase: one.syncPhase }, () => `wave ${one.syncPhase}/${one.wave}`);
 }
 
+// Whether an operation does anything about a task of its plan.
+export const isTouched = (task) => !["unchanged", "prune-skipped"].includes(task.action);
+
 // What of a wave is not done, nor passed over; and what of that has failed or was tried before.
 function leftOf(operation, wave, tasks) {
   const key = (one) => `${one.group ?? ""}/${objectName(one)}`;
   const known = new Map(operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave).map((one) => [key(one), one]));
-  const all = tasks.length > 0 ? tasks : [...known.values()];
+  const all = tasks.length > 0 ? tasks.filter(isTouched) : [...known.values()];
   const isLeft = (one) => !one || (one.hookPhase !== "Succeeded" && !["Skip", "MarkDone"].includes(one.overridden?.what));
   const isBad = (one) => ["Failed", "Error"].includes(one?.hookPhase) || ["Skip", "MarkDone"].includes(one?.overridden?.what);
   return {

@@ -369,6 +369,12 @@ export class Story {
     [...this.waves.values(), ...this.objects.values()].forEach((line) => line.end(at));
   }
 
+  // How long a wave took in all attempts, in milliseconds; nothing where no fact tells of it.
+  tookOf(wave, now) {
+    const line = this.waves.get(waveKey(wave));
+    return line?.spans.length > 0 ? line.took(now) : null;
+  }
+
   // How many objects of a wave were written in the newest attempt that did so.
   appliedOf(wave) {
     return (this.waves.get(waveKey(wave))?.children ?? []).filter((child) => this.applied.has(child)).length;

@@ -15,7 +15,7 @@ use crate::error::ServiceError;
 use crate::lines::{PlanLine, WindowLine};
 use crate::notices::Notices;
 use crate::route::{accept, unexpected};
-use crate::sets::{DeletionPreview, SetExplanation};
+use crate::sets::{SetDeletion, SetExplanation};
 use crate::state_dir::StateDir;
 
 pub use kept_sets::{find_explanation, find_sets};
@@ -197,7 +197,7 @@ pub async fn explain_set(state_dir: &StateDir, name: String) -> Result<SetExplan
 }
 
 /// In which order the Applications of an ApplicationSet would be deleted with it.
-pub async fn plan_deletion(state_dir: &StateDir, name: String) -> Result<DeletionPreview, ServiceError> {
+pub async fn plan_deletion(state_dir: &StateDir, name: String) -> Result<SetDeletion, ServiceError> {
     match answer(state_dir, &Request::PlanApplicationSetDeletion { name }).await? {
         Some(Reply::Deletion(view)) => Ok(*view),
         Some(other) => Err(unexpected(&other)),

@@ -8,7 +8,7 @@ use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
 use tidegate_service::reach::ReachedSets;
-use tidegate_service::sets::{DeletionPreview, PolicyOptions, SetExplanation, SetWish};
+use tidegate_service::sets::{PolicyOptions, SetDeletion, SetExplanation, SetWish};
 
 use super::ask::{Asking, part};
 use super::{PAGE, PAGES_MAX, Remote};
@@ -74,7 +74,7 @@ impl Remote {
     }
 
     /// In which order the Applications of an ApplicationSet would be deleted with it.
-    pub async fn plan_deletion(&self, name: &str) -> Result<DeletionPreview, ServiceError> {
+    pub async fn plan_deletion(&self, name: &str) -> Result<SetDeletion, ServiceError> {
         self.read(&self.path(name, "/deletion").await?).await
     }
 

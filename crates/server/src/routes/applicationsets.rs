@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::argo::ApplicationSet;
 use tidegate_model::{HealthStatus, StreamId, reason_line};
 use tidegate_service::sets::{
-    DeletionPreview, PolicyOptions, RolloutPreview, SetExplanation, SetLine, SetServing, SetWish, shown,
+    PolicyOptions, RolloutPreview, SetDeletion, SetExplanation, SetLine, SetServing, SetWish, shown,
 };
 
 use crate::pages::{self, Page};
@@ -243,9 +243,9 @@ async fn plan_rollout(call: Call) -> Result<RolloutPreview, Problem> {
     Ok(serving.plan_rollout(&name).await?)
 }
 
-async fn deletion(call: Call) -> Result<DeletionPreview, Problem> {
+async fn deletion(call: Call) -> Result<SetDeletion, Problem> {
     let (serving, name, _) = one(&call).await?;
-    Ok(serving.plan(&name)?)
+    Ok(serving.plan(&name).await?)
 }
 
 /// Why somebody wants something.

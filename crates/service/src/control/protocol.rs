@@ -15,7 +15,7 @@ use crate::documents::runs::{Run, RunLine};
 use crate::documents::{ExplanationDocument, SummaryDocument};
 use crate::lines::{PlanLine, WindowLine};
 use crate::operations::Listed;
-use crate::sets::{DeletionPreview, SetExplanation, SetWish};
+use crate::sets::{SetDeletion, SetExplanation, SetWish};
 
 /// The longest request; replies hold whole operations and may be longer.
 pub(super) const REQUEST_BYTES_MAX: u64 = 64 << 10;
@@ -426,7 +426,7 @@ pub enum Reply {
     /// To [`Request::ExplainApplicationSet`].
     ApplicationSet(Box<SetExplanation>),
     /// To [`Request::PlanApplicationSetDeletion`].
-    Deletion(Box<DeletionPreview>),
+    Deletion(Box<SetDeletion>),
     /// To [`Request::PlanDeletion`].
     DeletionPlan(Box<DeletionPlan>),
     /// To [`Request::SyncWindow`].

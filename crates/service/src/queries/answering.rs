@@ -86,7 +86,7 @@ impl Queries {
                 Ok(Reply::ApplicationSet(Box::new(explanation)))
             }
             Request::PlanApplicationSetDeletion { name } => {
-                self.sets().await?.plan(&name).map(|view| Reply::Deletion(Box::new(view)))
+                self.sets().await?.plan(&name).await.map(|found| Reply::Deletion(Box::new(found)))
             }
             Request::WishApplicationSet { name, wish, by, reason } => {
                 self.sets().await?.wish(&name, None, wish, (by, reason)).await.map(|()| Reply::Done)

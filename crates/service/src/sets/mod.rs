@@ -60,10 +60,9 @@ pub use board::{FoundSets, SetCourse};
 pub use foreseeing::RolloutPreview;
 pub use line::{RolloutLine, SetLine};
 pub use pass::taken;
-pub use serving::SetServing;
+pub use serving::{SetDeletion, SetServing};
 pub use shown::shown;
 pub use tidegate_applicationset::policy::Options as PolicyOptions;
-pub use tidegate_applicationset::preview::DeletionPreview;
 pub use wishes::{AskedRetry, HeldDeletions, SetExplanation, SetWish};
 
 /// What is decided for all ApplicationSets of a process.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use ractor::{ActorRef, ActorStatus, RpcReplyPort};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tidegate_applicationset::ownership::{members, set_of};
 use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::preview::{self, DeletionPreview};
@@ -20,6 +22,18 @@ use super::wishes::{SetExplanation, SetWish};
 use crate::applications::Serving;
 use crate::applications::store::AppKey;
 use crate::error::ServiceError;
+
+/// What the deletion of a set would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetDeletion {
+    /// The document that it is written down in is removed from the folder that is served; an older process says nothing of it.
+    #[serde(default)]
+    pub removes_file: bool,
+    /// What goes with it, in its order, and what stays.
+    #[serde(flatten)]
+    pub preview: DeletionPreview,
+}
 
 /// What ApplicationSets are asked through. Cheap to clone.
 #[derive(Clone)]
@@ -142,13 +156,14 @@ impl SetServing {
         self.request(text, |reply| SetMessage::Delete { orphan, by, reason, reply }).await
     }
 
-    /// In which order the Applications of the set that is meant would be deleted with it, and what would stay. Nothing is
-    /// done.
-    pub fn plan(&self, text: &str) -> Result<DeletionPreview, ServiceError> {
+    /// In which order the Applications of the set that is meant would be deleted with it, what would stay, and whether its
+    /// document goes. Nothing is done.
+    pub async fn plan(&self, text: &str) -> Result<SetDeletion, ServiceError> {
         let set = self.only(text)?;
         let members = self.members(&set);
-        let deletion = preview::deletion(&set, &members, &self.shared.options, SystemClock.now());
-        deletion.map_err(|refused| ServiceError::refused(refused.to_string()))
+        let preview = preview::deletion(&set, &members, &self.shared.options, SystemClock.now());
+        let preview = preview.map_err(|refused| ServiceError::refused(refused.to_string()))?;
+        Ok(SetDeletion { removes_file: self.shared.store.goes_with_file(&set).await, preview })
     }
 
     /// What a progressive sync of the set that is meant would do, step by step, were it begun now, and which Applications would

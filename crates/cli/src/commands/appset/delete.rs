@@ -8,6 +8,7 @@ use tidegate_lifecycle::teardown::{OrderWord, TeardownView};
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{Wisher, format_duration};
 use tidegate_service::control::protocol::Request;
+use tidegate_service::sets::SetDeletion;
 
 use super::files::Files;
 use super::{desk, plan};
@@ -41,6 +42,10 @@ pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
     if !args.yes {
         if args.orphan {
             printer.warn("its Applications will stay");
+            match desk::plan_deletion(&desk, &full_name(&known)).await {
+                Ok(deletion) => tell_of_file(&deletion, printer),
+                Err(error) => printer.warn(&format!("whether its document goes cannot be told: {error}")),
+            }
         } else {
             show(&desk, &known, args.output, printer).await?;
         }
@@ -81,9 +86,20 @@ async fn show(
     format: PlanFormat,
     printer: &Printer,
 ) -> Result<(), CliError> {
-    let preview = desk::plan_deletion(desk, &full_name(known)).await?;
-    let deletion = DeletionPlan::of(&preview, plan::word(known));
-    set_plan::print_deletions(&[(set::name(known), deletion)], format, printer)
+    let deletion = desk::plan_deletion(desk, &full_name(known)).await?;
+    let planned = DeletionPlan::of(&deletion.preview, plan::word(known));
+    set_plan::print_deletions(&[(set::name(known), planned)], format, printer)?;
+    tell_of_file(&deletion, printer);
+    Ok(())
+}
+
+/// Says that what a set is written down in goes with it.
+fn tell_of_file(deletion: &SetDeletion, printer: &Printer) {
+    if deletion.removes_file {
+        printer.warn(
+            "its document is removed from the folder that is served; whoever needs it again takes it from where it is kept",
+        );
+    }
 }
 
 fn of_files(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {

@@ -5,7 +5,7 @@ use tidegate_model::argo::ApplicationSet;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
 use tidegate_service::reach::{self, ReachedSets};
-use tidegate_service::sets::{DeletionPreview, SetExplanation};
+use tidegate_service::sets::{SetDeletion, SetExplanation};
 
 use crate::commands::app::desk::Desk;
 use crate::error::CliError;
@@ -77,7 +77,7 @@ pub async fn look_explained(
 }
 
 /// In which order the Applications of a set would be deleted with it.
-pub async fn plan_deletion(desk: &Desk, name: &str) -> Result<DeletionPreview, ServiceError> {
+pub async fn plan_deletion(desk: &Desk, name: &str) -> Result<SetDeletion, ServiceError> {
     match desk {
         Desk::Here(state_dir) => reach::plan_deletion(state_dir, name.to_owned()).await,
         Desk::There(remote) => remote.plan_deletion(name).await,

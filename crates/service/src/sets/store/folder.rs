@@ -150,8 +150,7 @@ impl SetStore for FolderSets {
         let removed = self.removed.clone();
         let remove = move || {
             let key = AppKey::of_set(&set);
-            let what = format!("ApplicationSet {key}");
-            let path = only_in(&folder, |seen| seen.sets.contains_key(&key), (&what, ""))?;
+            let path = file_of(&folder, &key)?;
             known.with(|all| all.delete(&set, &path, orphan))?;
             removed.add(path, key);
             Ok(())
@@ -159,6 +158,11 @@ impl SetStore for FolderSets {
         blocking(self.folder.clone(), remove).await?;
         self.generated.tell();
         Ok(())
+    }
+
+    async fn goes_with_file(&self, set: &ApplicationSet) -> bool {
+        let (folder, key) = (self.folder.clone(), AppKey::of_set(set));
+        blocking(self.folder.clone(), move || file_of(&folder, &key)).await.is_ok()
     }
 
     /// Only what is being deleted is forgotten: another one of the name may be there already.
@@ -194,6 +198,12 @@ impl SetStore for FolderSets {
         let (key, uid) = (key.clone(), uid.to_owned());
         self.generated(move |generated| generated.look(&key, &uid)).await
     }
+}
+
+/// The file of a set, where it is all that is in it.
+fn file_of(folder: &Path, key: &AppKey) -> Result<PathBuf, ServiceError> {
+    let what = format!("ApplicationSet {key}");
+    only_in(folder, |seen| seen.sets.contains_key(key), (&what, ""))
 }
 
 fn is_own_finalizer(finalizer: &str) -> bool {

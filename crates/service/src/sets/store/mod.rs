@@ -133,6 +133,11 @@ pub trait SetStore: Send + Sync + 'static {
     /// The store does not take it; in a folder, its document is not all that is in the file, or it is in none.
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError>;
 
+    /// Whether a set is written down in a file that [`delete`](Self::delete) removes.
+    async fn goes_with_file(&self, _: &ApplicationSet) -> bool {
+        false
+    }
+
     /// Forgets what is known of a set.
     ///
     /// # Errors

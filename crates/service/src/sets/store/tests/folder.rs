@@ -211,9 +211,11 @@ async fn a_set_is_removed_from_the_folder_only_where_it_is_alone_in_its_file() {
     let set = open.set().await.set;
     let refused = open.sets.delete(&set, true).await.unwrap_err().to_string();
     assert!(refused.contains("not all that is in") && backing.file("fleet.yaml").exists(), "{refused}");
+    assert!(!open.sets.goes_with_file(&set).await);
     backing.write(fleet()).await;
+    assert!(open.sets.goes_with_file(&set).await);
     open.sets.delete(&set, true).await.unwrap();
-    assert!(!backing.file("fleet.yaml").exists());
+    assert!(!backing.file("fleet.yaml").exists() && !open.sets.goes_with_file(&set).await);
     let leaving = open.set().await.set;
     assert!(leaving.metadata.deletion_timestamp.is_some());
     assert_eq!(leaving.metadata.finalizers, ["orphan"]);
@@ -266,6 +268,7 @@ async fn a_set_is_deleted_or_not_wherever_the_process_dies_meanwhile() {
         let (apps, known) = (folder.path().join("apps"), state("applicationsets"));
         let dying = {
             fs::create_dir_all(&apps).unwrap();
+            fs::create_dir_all(folder.path().join("state")).unwrap();
             fs::write(apps.join("fleet.yaml"), fleet().to_string()).unwrap();
             // It is known before anybody deletes it.
             let store = FolderStore::open(&apps, state("applications"), state("generated")).unwrap();
