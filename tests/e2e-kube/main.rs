@@ -37,6 +37,7 @@ mod kubectl;
 mod many_kills;
 mod output;
 mod overwritten;
+mod parted;
 mod projects;
 mod real_input;
 mod replaced;
@@ -109,6 +110,7 @@ fn tests() -> Vec<suite::Test> {
         overwritten::a_project_goes_when_no_application_names_it,
         impersonation::operations_write_as_the_service_account_of_their_project,
         projects::an_application_keeps_to_its_project,
+        parted::a_sync_ends_with_its_hook_when_its_application_is_gone,
         replaced::objects_that_are_replaced_stay_in_sync,
         rights::the_documented_roles_are_enough,
         rights::what_is_forbidden_is_named,
