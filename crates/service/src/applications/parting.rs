@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_application::operation;
 use tidegate_executor::EngineError;
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::OperationId;
@@ -27,26 +28,35 @@ pub(super) fn is_parted(view: &OperationView) -> bool {
 
 /// Ends the syncs of an application that were begun before this one, which may be of another one that has its name now.
 pub(super) async fn end_syncs(shared: Arc<Shared>, key: AppKey, before: OperationId) {
-    let is_own = |open: &Open| open.operation < before;
-    end_all(&shared, Some(key.instance()), is_own).await;
+    let may_be = move |operation, _: &str| operation < before;
+    end_all(&shared, Some(key.instance()), (may_be, |_: &Open| true)).await;
 }
 
 /// Ends the syncs of applications that have gone before this process began: those that are not among these, where the store
 /// speaks for them, and those that another process was about to end.
 pub(super) async fn end_syncs_of_others(shared: Arc<Shared>, known: BTreeSet<String>, before: OperationId) {
-    let store = Arc::clone(&shared.store);
-    let is_gone = |open: &Open| {
-        let key = AppKey::named(&open.application);
-        let is_lost = || !known.contains(&open.application) && store.speaks_for(&key);
-        open.operation < before && (open.is_parted || is_lost())
+    let sight = Arc::clone(&shared);
+    let may_be = move |operation, application: &str| {
+        let owner = sight.board.get(&AppKey::named(application));
+        let own = owner.as_ref().and_then(|owner| operation::id(owner.operation.as_ref()?));
+        operation < before && own != Some(operation)
     };
-    end_all(&shared, None, is_gone).await;
+    let is_gone = |open: &Open| {
+        let is_lost = !known.contains(&open.application);
+        open.is_parted || is_lost && shared.store.speaks_for(&AppKey::named(&open.application))
+    };
+    end_all(&shared, None, (may_be, is_gone)).await;
 }
 
-async fn end_all(shared: &Arc<Shared>, of: Option<String>, is_meant: impl Fn(&Open) -> bool) {
+/// Ends those that are meant; the first of the two decides which of them are read for that.
+async fn end_all(
+    shared: &Arc<Shared>,
+    of: Option<String>,
+    (may_be, is_meant): (impl Fn(OperationId, &str) -> bool + Clone + Send + 'static, impl Fn(&Open) -> bool),
+) {
     let (mut held, mut quiet) = (BTreeSet::new(), BTreeSet::new());
     loop {
-        let open = match recorded::open(shared, of.clone()).await {
+        let open = match recorded::open(shared, of.clone(), may_be.clone()).await {
             Ok(all) => all.into_iter().filter(&is_meant).collect::<Vec<_>>(),
             Err(error) => {
                 tracing::warn!(%error, "whether an operation goes on whose Application is gone cannot be told");

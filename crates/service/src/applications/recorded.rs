@@ -16,7 +16,7 @@ use tidegate_oplog::{Known, Log, LogError, Lookup, TypedLog as _};
 use super::parting::is_parted;
 use super::shared::Shared;
 use crate::error::ServiceError;
-use crate::operations::{self, listed};
+use crate::operations::{self, Listed, listed};
 
 /// The operations that the log has of an application, oldest first: all of them where its status does not know the newest,
 /// which is unusual, and a line of each. Those before `since` are of another one that had its name.
@@ -43,12 +43,20 @@ pub(crate) struct Open {
     pub is_parted: bool,
 }
 
-/// The syncs that were begun for an application, or for any, and are not over.
-pub(crate) async fn open(shared: &Arc<Shared>, of: Option<String>) -> Result<Vec<Open>, ServiceError> {
+/// The syncs that were begun for an application, or for any, and are not over: those of them that are meant. The others are not
+/// read, as there may be thousands.
+pub(crate) async fn open(
+    shared: &Arc<Shared>,
+    of: Option<String>,
+    is_meant: impl Fn(OperationId, &str) -> bool + Send + 'static,
+) -> Result<Vec<Open>, ServiceError> {
     let log = Arc::clone(&shared.log);
     let reading = tokio::task::spawn_blocking(move || {
         let all = listed(&log, &Lookup { application: of, ..Lookup::open() })?;
-        let open = all.into_iter().filter_map(|one| {
+        let is_meant = |one: &Listed| {
+            one.summary.as_ref().is_some_and(|summary| is_meant(one.operation, &summary.application))
+        };
+        let open = all.into_iter().filter(is_meant).filter_map(|one| {
             let (request, view) = loaded(&log, one.operation).ok()??;
             let is_sync = recorded::is_own(&request) && request.deletion.is_none();
             let mut resources = view.resources.iter();

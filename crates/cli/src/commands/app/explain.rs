@@ -53,16 +53,15 @@ pub async fn run(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError
         }
     };
     let explanation = match desk.explain(printer, id).await {
-        // Its id is written down before the log has it.
-        Err(_) if !operation::has_begun(&application) => {
+        Ok(explanation) => explanation,
+        // Its id is written down before the log has it, and it may wait for its cluster until then. Or the record is gone by
+        // now, and what came of it is in the status.
+        Err(error) => {
+            if operation::has_begun(&application) {
+                printer.note(&format!("there is no more to know of operation {id}: {error}"));
+            }
             return stands(args, &way, &application, printer).await;
         }
-        // The record may be gone, and what came of it is in the status.
-        Err(error) if is_over => {
-            printer.note(&format!("there is no more to know of operation {id}: {error}"));
-            return stands(args, &way, &application, printer).await;
-        }
-        explained => explained?,
     };
     if is_over {
         let standing = standing(&way, &application, printer).await;
