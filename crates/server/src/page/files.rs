@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// All others.
-pub(super) static OTHERS: [File; 30] = [
+pub(super) static OTHERS: [File; 31] = [
     file!("text/css; charset=utf-8", "style.css"),
     file!("image/svg+xml", "icon.svg"),
     file!(SCRIPT, "main.js"),
@@ -45,6 +45,7 @@ pub(super) static OTHERS: [File; 30] = [
     file!(SCRIPT, "kept.js"),
     file!(SCRIPT, "operation.js"),
     file!(SCRIPT, "output.js"),
+    file!(SCRIPT, "line.js"),
     file!(SCRIPT, "story.js"),
     file!(SCRIPT, "timeline.js"),
     file!(SCRIPT, "rollout.js"),
