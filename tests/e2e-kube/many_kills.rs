@@ -14,7 +14,7 @@ use crate::thirty::{Dice, Thirty, assert_nothing_of_processes_is_left, hooks_of}
 
 const KILLS: u64 = 4;
 /// On each version of Kubernetes.
-const KILLS_LONG: u64 = 50;
+const KILLS_LONG: u64 = 100;
 
 pub async fn a_service_of_thirty_applications_survives_its_kills() {
     let kills = effort::rounds("TIDEGATE_SERVE_KILLS", KILLS, KILLS_LONG);

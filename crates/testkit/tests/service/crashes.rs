@@ -20,7 +20,7 @@ use crate::world::{Life, World, kind};
 /// What has written nothing for so long is over.
 const REST: Duration = Duration::from_secs(300);
 /// Processes die at one point of so many, in the quick form and in the long one. `TIDEGATE_SERVICE_CRASH_EVERY=1`: at each.
-const EVERY: (u64, u64) = (80, 20);
+const EVERY: (u64, u64) = (80, 4);
 
 /// What is done while processes die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
