@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{EngineError, Summary, misstated, operations};
 use tidegate_lifecycle::operation::{Driver, Fact};
-use tidegate_model::{Destination, OperationId, Records as _, StreamId, StreamKind, Timestamp};
+use tidegate_model::{
+    Destination, OperationId, OperationPhase, Records as _, StreamId, StreamKind, Timestamp,
+};
 use tidegate_oplog::{Impaired, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
 
 use crate::applications::store::AppKey;
@@ -108,6 +110,16 @@ fn listed_one(log: &Log, stream: StreamId) -> Result<Option<Listed>, ServiceErro
 /// The operation of an id, as a list has it.
 pub fn known(log: &Log, operation: OperationId) -> Result<Option<Listed>, ServiceError> {
     listed_one(log, operation.into())
+}
+
+/// How an operation has ended, if it has, as the log lists it.
+pub(crate) fn ended(
+    log: &Log,
+    operation: OperationId,
+) -> Result<Option<(OperationPhase, String)>, ServiceError> {
+    let Some(listed) = known(log, operation)? else { return Ok(None) };
+    let summary = listed.known()?;
+    Ok(summary.finished_at.map(|_| (summary.phase, summary.message)))
 }
 
 /// When an operation was made, as its id says.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_executor::{Summary, made_at};
+use tidegate_executor::made_at;
 use tidegate_lifecycle::{Illegal, rollout, teardown};
-use tidegate_model::{OperationId, OperationPhase, Records, StreamId, StreamKind, Timestamp};
+use tidegate_model::{OperationId, Records, StreamId, StreamKind, Timestamp};
 use tidegate_oplog::{History, Impaired, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
 
 use crate::applications::store::AppKey;
@@ -153,7 +153,8 @@ pub fn read(log: &Log, id: StreamId, now: Timestamp) -> Result<Run, ServiceError
     let line = line(entry)?.ok_or_else(unknown)?;
     let run = match line.kind {
         RunKind::Rollout => fold::<rollout::Fact>(log, id, rollout::evolve).map(|(first, facts, state)| {
-            let end_of = |operation| end_of(log, operation);
+            // What cannot be read is as little known as what is not listed any more.
+            let end_of = |operation| operations::ended(log, operation).ok().flatten();
             Run::of_rollout(line.clone(), (first, &facts), &state, now, end_of)
         }),
         RunKind::Deletion => fold::<teardown::Fact>(log, id, teardown::evolve)
@@ -163,12 +164,6 @@ pub fn read(log: &Log, id: StreamId, now: Timestamp) -> Result<Run, ServiceError
         Err(ServiceError::Log(LogError::Compacted { .. })) => Ok(Run::of_line(line, last)),
         run => run,
     }
-}
-
-/// How an operation has ended, as the log lists it; nothing where it is not over, never began, or is not listed any more.
-fn end_of(log: &Log, operation: OperationId) -> Option<(OperationPhase, String)> {
-    let Summary { phase, message, finished_at, .. } = operations::known(log, operation).ok()??.summary?;
-    finished_at.map(|_| (phase, message))
 }
 
 /// Whether one is there whose facts are not kept any more.

@@ -85,6 +85,22 @@ async fn chosen(
     Ok(chosen)
 }
 
+/// The applications of these names, as they are known before anything is asked for: each once, however often it is named.
+async fn each(
+    way: &Way,
+    names: impl IntoIterator<Item = String>,
+    printer: &Printer,
+) -> Result<Vec<(String, Shown)>, CliError> {
+    let mut all: Vec<(String, Shown)> = Vec::new();
+    for name in names {
+        let known = way.one(&name, printer).await?;
+        if all.iter().all(|(_, other)| AppKey::of(other) != AppKey::of(&known)) {
+            all.push((name, known));
+        }
+    }
+    Ok(all)
+}
+
 /// A name that no other application has.
 fn full_name(AppKey { namespace, name }: &AppKey) -> String {
     if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") }

@@ -86,10 +86,7 @@ fn read(
     application: &Application,
     since: Option<OperationId>,
 ) -> Result<(Vec<Recorded>, Vec<Line>), ServiceError> {
-    let all = listed(log, &Lookup::of_application(instance_name(application)))?;
-    let summaries = all.into_iter().filter_map(|one| one.summary);
-    let mut summaries: Vec<Summary> =
-        summaries.filter(|one| since.is_none_or(|since| one.operation >= since)).collect();
+    let mut summaries = summaries(log, application, since)?;
     let of_another =
         |one: &Summary| matches!(loaded(log, one.operation), Ok(Some((_, view))) if is_parted(&view));
     let is_unknown = |newest: &Summary| !recorded::is_known(application, newest.operation);
@@ -111,6 +108,17 @@ fn read(
     Ok((recorded, lines))
 }
 
+/// A line of each operation of an application since this one, oldest first.
+fn summaries(
+    log: &Log,
+    application: &Application,
+    since: Option<OperationId>,
+) -> Result<Vec<Summary>, ServiceError> {
+    let all = listed(log, &Lookup::of_application(instance_name(application)))?;
+    let own = all.into_iter().filter(|one| since.is_none_or(|since| one.operation >= since));
+    Ok(own.filter_map(|one| one.summary).collect())
+}
+
 /// One operation, with all that is kept of it.
 fn one(log: &Log, summary: Summary) -> Recorded {
     let operation = summary.operation;
@@ -126,10 +134,8 @@ pub(crate) async fn ended(
     operation: OperationId,
 ) -> Result<Option<(OperationPhase, String)>, ServiceError> {
     let log = Arc::clone(&shared.log);
-    let reading = tokio::task::spawn_blocking(move || operations::known(&log, operation)).await;
-    let Some(listed) = reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))? else { return Ok(None) };
-    let summary = listed.known()?;
-    Ok(summary.finished_at.map(|_| (summary.phase, summary.message)))
+    let reading = tokio::task::spawn_blocking(move || operations::ended(&log, operation)).await;
+    reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
 }
 
 /// Whether the engine has heard of an operation: it is at work, or the log has it. What cannot be told may be so.
@@ -149,12 +155,10 @@ pub(crate) async fn deployed(
     application: &Application,
     since: Option<OperationId>,
 ) -> Option<Deployed> {
-    let (log, name) = (Arc::clone(&shared.log), instance_name(application));
+    let (log, application) = (Arc::clone(&shared.log), application.clone());
     let reading = tokio::task::spawn_blocking(move || {
-        let all = listed(&log, &Lookup::of_application(name)).ok()?;
-        let summaries = all.into_iter().filter_map(|one| one.summary);
-        let summaries = summaries.filter(|one| since.is_none_or(|since| one.operation >= since));
-        recorded::deployed(summaries.map(|summary| one(&log, summary)))
+        let summaries = summaries(&log, &application, since).ok()?;
+        recorded::deployed(summaries.into_iter().map(|summary| one(&log, summary)))
     });
     reading.await.ok()?
 }

@@ -7,11 +7,11 @@ use tidegate_application::deletion::{self, HELD};
 use tidegate_application::operation;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{Cascade, OperationPhase, format_duration};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::deletion::{DeletionPlan, DeletionStep};
 use tokio::time::Instant;
 
+use super::each;
 use super::way::{Shown, Way};
 use crate::args::AppDeleteArgs;
 use crate::error::CliError;
@@ -24,29 +24,23 @@ const LEFT_ALONE: &str = "; left alone: ";
 
 pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
     let way = Way::of(&args.way, printer).await?;
-    let mut all = Vec::new();
-    for name in &args.names {
-        let known = way.one(name, printer).await?;
-        if all.iter().all(|(_, other): &(_, Shown)| AppKey::of(other) != AppKey::of(&known)) {
-            all.push((name.as_str(), known));
-        }
-    }
+    let all = each(&way, args.names.iter().cloned(), printer).await?;
     let cascade = Cascade::from(args.cascade);
     if !args.yes {
         for (name, known) in &all {
             tell_of((name, known), cascade, (&way, all.len() > 1), printer).await?;
         }
         let what = if all.len() == 1 { "application" } else { "applications" };
-        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         let names = names.join(", ");
         return Err(CliError::usage(format!("nothing was done; say --yes to delete {what} {names}")));
     }
     let (mut asked, mut refused) = (Vec::new(), None);
     for (name, known) in &all {
         let (by, reason) = (String::new(), args.why.reason.clone());
-        let request = Request::DeleteApplication { name: (*name).to_owned(), cascade, by, reason };
+        let request = Request::DeleteApplication { name: name.clone(), cascade, by, reason };
         match way.tell(request).await {
-            Ok(()) => asked.push((*name, &**known)),
+            Ok(()) => asked.push((name.as_str(), &**known)),
             Err(error) if all.len() == 1 => return Err(error),
             Err(error) => {
                 printer.error(&error);

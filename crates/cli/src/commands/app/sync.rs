@@ -4,13 +4,12 @@ use tidegate_application::operation::give_reason;
 use tidegate_model::ResourceSelector;
 use tidegate_model::argo::{Application, OperationResource};
 use tidegate_service::applications::asking::{self, SyncWish};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 
 use super::desk::Desk;
 use super::waiting::{Asked, finished};
 use super::way::{Shown, Way};
-use super::{chosen, hooks};
+use super::{chosen, each, hooks};
 use crate::args::{AppSyncArgs, RevisionArgs};
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -25,13 +24,8 @@ pub async fn run(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliErro
         Way::service(&args.way, "what hooks write")?;
     }
     let way = Way::of(&args.way, printer).await?;
-    let mut all = Vec::new();
-    for name in chosen(&way, (&args.names, &args.which), printer).await? {
-        let known = way.one(&name, printer).await?;
-        if all.iter().all(|(_, other): &(_, Shown)| AppKey::of(other) != AppKey::of(&known)) {
-            all.push((name, known));
-        }
-    }
+    let names = chosen(&way, (&args.names, &args.which), printer).await?;
+    let all = each(&way, names, printer).await?;
     let (asked, refused) = ask(args, &way, &all, printer).await?;
     let finished = async {
         let ended = match asked.as_slice() {
