@@ -299,7 +299,10 @@ fn an_application_with_a_hook_and_waves() {
 fn an_application_of_several_sources_that_is_synced_automatically() {
     let samples = Samples::new();
     samples.apply("pair", &["first", "second"], &json!({"syncPolicy": {"automated": {"prune": true}}}));
-    let status = samples.status("pair", |status| synced(status) && status["sync"]["status"] == "Synced");
+    let mut status = samples.status("pair", |status| synced(status) && status["sync"]["status"] == "Synced");
+    // Both are applied at once, and listed in the order in which they are done.
+    let done = status.pointer_mut("/operationState/syncResult/resources").and_then(Value::as_array_mut);
+    done.unwrap().sort_by_key(|result| result["name"].to_string());
     let sources = json!([source("first"), source("second")]);
     let commits = json!([COMMIT, COMMIT]);
     let done = json!({"hookPhase": "Running", "status": "Synced", "message": TEXT});
