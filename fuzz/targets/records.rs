@@ -31,6 +31,7 @@ static OPERATIONS: LazyLock<Vec<RawAppend>> = LazyLock::new(|| {
         waves: (0, 1),
         revision: String::new(),
         initiated_by: String::new(),
+        dry_run: false,
     };
     let streams = golden.as_object().expect("they are by operation").values();
     streams.map(|facts| stream::<operation::Fact>(read(&facts.to_string()), details())).collect()

@@ -188,6 +188,10 @@ fn what_was_a_dry_run_is_told_from_a_sync() {
             assert_eq!(bench.json(&[command, &["-o", "json"]].concat())["dryRun"], field, "{command:?}");
         }
         assert_eq!(bench.json(&["ops", "export", "a"])["operation"]["dryRun"], field);
+        let listed = bench.run(&["ops", "list"]).expect_code(0).out.lines().last().unwrap().to_owned();
+        assert_eq!(listed.contains("Succeeded, dry run"), dry_run, "{listed}");
+        let lines = bench.json(&["ops", "list", "-o", "json"]);
+        assert_eq!(lines.as_array().unwrap().last().unwrap()["dryRun"], dry_run, "{lines}");
     }
 }
 

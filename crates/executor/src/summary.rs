@@ -33,12 +33,15 @@ pub struct Summary {
     /// Who has asked for it; empty where it is not known.
     #[serde(default)]
     pub initiated_by: String,
+    /// Nothing is written to the cluster; of what an earlier program began it is not known.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 impl From<EntryOf<Fact>> for Summary {
     fn from(entry: EntryOf<Fact>) -> Self {
         let tidegate_oplog::Summary { application, started_at, finished_at, details, .. } = entry.summary;
-        let Details { destination, phase, paused, message, waves, revision, initiated_by } = details;
+        let Details { destination, phase, paused, message, waves, revision, initiated_by, dry_run } = details;
         Self {
             operation: entry.stream.into(),
             application: application.unwrap_or_default(),
@@ -51,19 +54,21 @@ impl From<EntryOf<Fact>> for Summary {
             waves,
             revision,
             initiated_by,
+            dry_run,
         }
     }
 }
 
 impl From<Summary> for tidegate_oplog::Summary<Details> {
     fn from(summary: Summary) -> Self {
-        let Summary { destination, phase, paused, message, waves, revision, initiated_by, .. } = summary;
+        let Summary { destination, phase, paused, message, waves, revision, initiated_by, dry_run, .. } =
+            summary;
         Self {
             application: Some(summary.application),
             set: None,
             started_at: summary.started_at,
             finished_at: summary.finished_at,
-            details: Details { destination, phase, paused, message, waves, revision, initiated_by },
+            details: Details { destination, phase, paused, message, waves, revision, initiated_by, dry_run },
         }
     }
 }
@@ -108,5 +113,6 @@ pub(crate) fn summary(state: &State) -> Option<Summary> {
         waves,
         revision: header.request.revision.clone(),
         initiated_by: header.request.initiated_by.clone(),
+        dry_run: header.request.options.dry_run,
     })
 }

@@ -20,7 +20,7 @@ export function operationsTable(items, withApplication = true) {
     h("tbody", null, items.map((one) => h("tr", { "data-key": one.id },
       h("td", null, link(paths.operation(one.id), time(one.startedAt))),
       withApplication ? h("td", null, applicationLink(one.app)) : null,
-      h("td", null, badge(one.phase, "result"), one.paused ? badge("Held") : null),
+      h("td", null, badge(one.phase, "result"), one.dryRun ? h("small", null, " dry run") : null, one.paused ? badge("Held") : null),
       h("td", null, between(one.startedAt, one.finishedAt)),
       h("td", null, `${one.wavesPassed} of ${one.waves}`),
       h("td", null, one.revision ? short(one.revision) : "–"),

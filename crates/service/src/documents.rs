@@ -97,6 +97,9 @@ pub struct SummaryDocument {
     pub destination: Option<String>,
     /// As it was recorded last.
     pub phase: Option<OperationPhase>,
+    /// Nothing is written to the cluster; of what an earlier program began it is not known.
+    #[serde(default)]
+    pub dry_run: bool,
     /// A person holds it.
     pub paused: bool,
     /// Of an operation that is over: why it ended so.
@@ -207,6 +210,7 @@ impl From<&Listed> for SummaryDocument {
             app: known.map(|known| known.application.clone()),
             destination: known.map(|known| known.destination.clone()),
             phase: known.map(|known| known.phase),
+            dry_run: known.is_some_and(|known| known.dry_run),
             paused: known.is_some_and(|known| known.paused),
             message: known.map(|known| known.message.clone()),
             started_at: known.map_or_else(|| operations::made_at(listed.operation), |known| known.started_at),

@@ -318,6 +318,7 @@ pub fn list(operations: &[SummaryDocument], now: Timestamp, width: Option<u16>) 
         let paused = operation.paused && operation.finished_at.is_none();
         let words = [
             phase,
+            operation.dry_run.then(|| "dry run".to_owned()),
             paused.then(|| "paused".to_owned()),
             operation.damage.is_some().then(|| "damaged".to_owned()),
             operation.unknown_kind.clone(),

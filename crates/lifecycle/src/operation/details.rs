@@ -1,7 +1,7 @@
 //! What a list of operations says of one, besides what it says of every stream of the log.
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{LogRecord, OperationPhase, Records, StreamKind};
+use tidegate_model::{Content, LogRecord, OperationPhase, Records, StreamKind};
 
 use super::{Fact, State};
 
@@ -22,6 +22,27 @@ pub struct Details {
     pub revision: String,
     /// Who has asked for it; empty where it is not known.
     pub initiated_by: String,
+    /// Nothing is written to the cluster.
+    pub dry_run: bool,
+}
+
+/// As programs wrote it that did not keep whether it is a dry run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailsOfKind2 {
+    destination: String,
+    phase: OperationPhase,
+    paused: bool,
+    message: String,
+    waves: (u32, u32),
+    revision: String,
+    initiated_by: String,
+}
+
+impl From<DetailsOfKind2> for Details {
+    fn from(earlier: DetailsOfKind2) -> Self {
+        let DetailsOfKind2 { destination, phase, paused, message, waves, revision, initiated_by } = earlier;
+        Self { destination, phase, paused, message, waves, revision, initiated_by, dry_run: false }
+    }
 }
 
 /// As programs wrote it that did not keep what is deployed and for whom.
@@ -38,20 +59,27 @@ impl From<DetailsOfKind1> for Details {
     fn from(earlier: DetailsOfKind1) -> Self {
         let DetailsOfKind1 { destination, phase, paused, message, waves } = earlier;
         let (revision, initiated_by) = (String::new(), String::new());
-        Self { destination, phase, paused, message, waves, revision, initiated_by }
+        Self { destination, phase, paused, message, waves, revision, initiated_by, dry_run: false }
     }
 }
 
 impl LogRecord for Details {
     type Earlier = DetailsOfKind1;
-    const HIGHEST_KIND: u16 = 2;
+    const HIGHEST_KIND: u16 = 3;
 
     fn is_earlier(kind: u16) -> bool {
-        kind == 1
+        kind < 3
     }
 
     fn kind(&self) -> u16 {
-        2
+        3
+    }
+
+    fn read_earlier<C: Content>(kind: u16, content: &C) -> Result<Self, C::Error> {
+        match kind {
+            2 => content.read::<DetailsOfKind2>().map(Into::into),
+            _ => content.read::<DetailsOfKind1>().map(Into::into),
+        }
     }
 }
 

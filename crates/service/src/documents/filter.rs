@@ -61,6 +61,7 @@ mod tests {
             waves: (0, 0),
             revision: revision.to_owned(),
             initiated_by: by.to_owned(),
+            dry_run: false,
         };
         SummaryDocument::from(&Listed::whole(summary))
     }

@@ -62,7 +62,7 @@ pub(super) fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool
         hook_logs: Vec::new(),
         claim: None,
         deletion: None,
-        dry_run: false,
+        dry_run: summary.dry_run,
         health_rules: None,
         warnings: if compacted { Vec::new() } else { vec![damaged(why.to_string())] },
     };

@@ -325,6 +325,7 @@ impl<'a> World<'a> {
             waves: (0, 0),
             revision: String::new(),
             initiated_by: String::new(),
+            dry_run: false,
         };
         let append = AppendOf::new(self.id, batch.first_sequence, batch.facts, summary.into());
         // Snapshots are drawn, so that recovery from one is tried as well.

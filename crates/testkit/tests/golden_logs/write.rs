@@ -95,6 +95,7 @@ fn written(log: &Log) {
             waves: (1, 4),
             revision: "4f2a9c".into(),
             initiated_by: "ann".into(),
+            dry_run: view.dry_run,
         };
         let inventory = (number == 1).then(inventory);
         append(log, &written.facts, written.snapshot_after, summary, inventory);
@@ -154,6 +155,7 @@ fn planned(log: &Log) {
         waves: (0, 6),
         revision: String::new(),
         initiated_by: String::new(),
+        dry_run: view.dry_run,
     };
     let (application, cluster) = (summary.application.clone(), "elsewhere".to_owned());
     let append = AppendOf {
