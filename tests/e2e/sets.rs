@@ -212,6 +212,8 @@ fn applications_are_synced_step_by_step_also_by_a_process_that_was_killed() {
             (Some("applicationset-controller"), Some(true))
         );
     }
+    let by = served.bench.json(&["ops", "list", "--by", "applicationset-controller", "-o", "json"]);
+    assert_eq!(by.as_array().unwrap().len(), FIVE.len(), "{by}");
     assert_eq!(condition(&set, "RolloutProgressing").unwrap()["status"], "False");
     assert_eq!(condition(&set, "ResourcesUpToDate").unwrap()["status"], "True");
     assert_eq!(set["status"]["resourcesCount"], 5);

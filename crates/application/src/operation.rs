@@ -287,6 +287,7 @@ pub fn request(
     let sources = sources(application, operation)?;
     let by = &operation.initiated_by;
     let initiated_by = match by.automated {
+        true if operation.remark(ROLLOUT_REMARK).is_some() => SyncRequest::ROLLOUT.to_owned(),
         true => AUTOMATED.to_owned(),
         false => Wisher { by: &by.username, reason: reason(operation) }.text(),
     };

@@ -191,10 +191,12 @@ fn replay(application: &mut Application, recorded: Recorded) {
 /// What was asked of the application, from what was asked of the engine.
 fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
     let options = &request.options;
-    let automated = request.initiated_by == AUTOMATED || request.deletion.is_some();
+    let is_of_rollout = request.initiated_by == SyncRequest::ROLLOUT;
+    let automated = request.initiated_by == AUTOMATED || is_of_rollout || request.deletion.is_some();
     let of_deletion = request.deletion.and_then(|_| deletion::asked(&request.initiated_by));
     let (username, reason) = match of_deletion {
         Some((who, _)) => (who.to_owned(), ""),
+        None if is_of_rollout => (SyncRequest::ROLLOUT.to_owned(), ""),
         None if automated => (String::new(), ""),
         None => {
             let Wisher { by, reason } = Wisher::read(&request.initiated_by);

@@ -7,7 +7,7 @@
 use tidegate_model::argo::{
     Application, OperationInitiator, OperationRequest, OperationState, Retry, RevisionHistory, SyncOperation,
 };
-use tidegate_model::{OperationId, OperationPhase, Timestamp};
+use tidegate_model::{OperationId, OperationPhase, SyncRequest, Timestamp};
 
 use crate::operation::{self, ID_REMARK, Progress, REASON_REMARK, ROLLOUT_REMARK};
 use crate::refresh::{self, SKIP_ANNOTATION};
@@ -15,7 +15,7 @@ use crate::sources::{Sources, revisions};
 use crate::windows::{Held, Windows};
 
 /// Who begins the operations of progressive syncs, as Argo CD has it.
-pub const BY: &str = "applicationset-controller";
+pub const BY: &str = SyncRequest::ROLLOUT;
 /// Why, as Argo CD has it.
 const REASON: &str = "ApplicationSet RollingSync triggered a sync of this Application resource";
 /// How often such an operation is tried again, where the application does not say.

@@ -47,6 +47,8 @@ pub struct SyncRequest {
 impl SyncRequest {
     /// Who asks for an operation that the policy of an application begins.
     pub const AUTOMATED: &str = "automated sync";
+    /// Who asks for an operation that a progressive sync begins, as Argo CD has it.
+    pub const ROLLOUT: &str = "applicationset-controller";
 
     /// Whether the policy of the application has begun it to put the cluster right, with the same manifests.
     pub fn is_self_heal(&self) -> bool {

@@ -17,7 +17,7 @@ use tidegate_lifecycle::rollout::{
 use tidegate_model::argo::{
     Application, ApplicationSet, ApplicationSetApplicationStatus, MemberStatus, Rest,
 };
-use tidegate_model::{OperationId, Timestamp};
+use tidegate_model::{OperationId, SyncRequest, Timestamp};
 use tidegate_planner::IgnoreError;
 
 use crate::changes::{Changes, Generated, Left};
@@ -29,7 +29,7 @@ pub use idle::{Idle, again, how, why_not_again};
 pub use targets::Targets;
 
 /// Who begins rollouts, as the log and the Applications have it.
-pub const BY: &str = "applicationset-controller";
+pub const BY: &str = SyncRequest::ROLLOUT;
 
 /// How an Application stands, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
