@@ -1,6 +1,7 @@
 // One ApplicationSet: its rollout step by step, or its deletion the other way round, and who blocks.
 
 import { all, at, look, query } from "./ask.js";
+import { decidedOf } from "./decided.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { deletionPreviewOf, rolloutPreviewOf } from "./foreseen.js";
 import { follow } from "./news.js";
@@ -29,9 +30,12 @@ export function showRollout(view, namespace, name) {
   const steps = h("section", { "aria-labelledby": "steps" });
   const refused = h("div");
   const preview = h("div", null, rolloutPreviewOf(path, namespace, abort.signal), deletionPreviewOf(path, abort.signal));
+  const decided = decidedOf(abort.signal);
   const runs = runsOf(namespace, name, abort.signal);
-  fill(view, head, steps, refused, runs.element, preview);
+  fill(view, head, steps, decided.element, refused, runs.element, preview);
   let [set, told, isGone, said] = [null, null, false, null];
+  // Whether something has happened since it was loaded last, and not only time has passed.
+  let isNews = true;
 
   // It is gone. What was shown last stays, as it has ended: it says in which order all went.
   async function gone() {
@@ -68,6 +72,8 @@ export function showRollout(view, namespace, name) {
       refill(steps, stepsOf(told, namespace, path));
       refill(refused, refusedOf(told, namespace));
       runs.load();
+      if (isNews || before !== said) decided.load(idOf(told));
+      isNews = false;
       if (before && before !== said) say(said);
     } catch (problem) {
       if (problem.name === "AbortError") return;
@@ -90,6 +96,7 @@ export function showRollout(view, namespace, name) {
     // Another one of its name is there now.
     if (kind === "applicationSet" && isIt) isGone = preview.hidden = false;
     const isOwn = (data?.namespace === namespace && data?.name === name && kind !== "application" && kind !== "gone") || kind === "reset";
+    if (isOwn) isNews = true;
     if (isOwn || ((kind === "application" || kind === "gone") && isMember(data))) again();
     return undefined;
   });
@@ -111,6 +118,8 @@ function shownOf({ rollout, teardown }) {
   const isDeleting = Boolean(teardown && (!teardown.finishedAt || !rollout || teardown.startedAt > rollout.startedAt));
   return { isDeleting, shown: isDeleting ? teardown : rollout };
 }
+
+const idOf = (told) => (shownOf(told).isDeleting ? told.teardownId : told.rolloutId);
 
 function headOf(set, told, path) {
   const { isDeleting, shown } = shownOf(told);

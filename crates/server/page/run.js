@@ -1,6 +1,7 @@
 // One rollout or deletion of an ApplicationSet as it was recorded: it looks the same while it goes on and long after.
 
 import { at, look, query } from "./ask.js";
+import { decisionsOf, tableOf } from "./decided.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { stepsOf } from "./rollout.js";
@@ -113,23 +114,6 @@ function compacted(run) {
   if (run.damage) return null;
   return h("p", { id: "steps", role: "status" }, "Its details were compacted: steps, Applications and what was recorded are not kept any more. As many of the newest rollouts, and of the newest deletions, of an ApplicationSet keep them as ",
     h("code", null, "--history"), " says, ten if it is not said.");
-}
-
-function tableOf(id, title, heads, rows) {
-  return [h("h2", { id }, title), h("div.scroll", { tabindex: "0", role: "region", "aria-label": `${title}, as a table` }, h("table", null,
-    h("thead", null, h("tr", null, heads.map((one) => h("th", { scope: "col" }, one)))), h("tbody", null, rows)))];
-}
-
-function decisionsOf(run) {
-  if (run.decisions.length === 0) return null;
-  return tableOf("decisions", "What was decided", ["Time", "Who", "What", "Why"], run.decisions.map((fact) => h("tr", { "data-key": fact.sequence },
-    h("td", null, fact.at ? time(fact.at) : ""), h("td", null, fact.by), h("td.words", null, what(fact)), h("td.words", null, fact.reason ?? "–"))));
-}
-
-// What was decided, without who and why.
-function what({ text, by, reason }) {
-  const own = text.startsWith(`${by} `) ? text.slice(by.length + 1) : text;
-  return reason && own.endsWith(`: ${reason}`) ? own.slice(0, -reason.length - 2) : own;
 }
 
 function waitsOf(run) {

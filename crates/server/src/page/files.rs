@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// All others.
-pub(super) static OTHERS: [File; 31] = [
+pub(super) static OTHERS: [File; 32] = [
     file!("text/css; charset=utf-8", "style.css"),
     file!("image/svg+xml", "icon.svg"),
     file!(SCRIPT, "main.js"),
@@ -54,6 +54,7 @@ pub(super) static OTHERS: [File; 31] = [
     file!(SCRIPT, "run.js"),
     file!(SCRIPT, "steer.js"),
     file!(SCRIPT, "steer-set.js"),
+    file!(SCRIPT, "decided.js"),
     file!(SCRIPT, "dialog.js"),
     file!(SCRIPT, "picture.js"),
     file!(SCRIPT, "waves.js"),
