@@ -301,13 +301,15 @@ pub fn each_of_several_sources_has_its_own_revision() {
     service.until("/api/v1/applications?name=two", |found| found["matching"] == 1);
     let mut browser = service.browser(OPERATOR);
     browser.open("/applications/argocd/two");
-    // A plan that is kept is of their own revisions.
-    browser.press("Keep a plan…");
-    asks(&browser, "As things stand: ");
-    browser.until(&format!("!{DIALOG}.querySelector('[id^=field-revision]')"));
-    browser.press("leave");
-    browser.until(CLOSED);
     keep_what_is_sent(&browser);
+    // So has a plan that is kept.
+    browser.press("Keep a plan…");
+    browser.write("#field-revision-0", "main");
+    asks(&browser, "As things stand: ");
+    browser.until("window.sent.some(([path]) => path.endsWith('/two/plan?revisions=main%2C'))");
+    browser.press("confirm");
+    browser.until(CLOSED);
+    browser.until("window.sent.some(([path, body]) => path.endsWith('/plans') && JSON.stringify(JSON.parse(body).revisions) === '[\"main\",\"\"]')");
     browser.press("Sync…");
     asks(&browser, "As things stand: ");
     let labels = format!(
@@ -315,7 +317,8 @@ pub fn each_of_several_sources_has_its_own_revision() {
     );
     browser.until(&format!("{labels}.length === 2 && {labels}[1].startsWith('Branch, tag or commit of source 2, ') && {labels}[1].endsWith('shops/catalog')"));
     browser.write("#field-revision-1", "main");
-    asks(&browser, "What other revisions of its sources would do is not known beforehand");
+    browser.until("window.sent.some(([path]) => path.endsWith('/two/plan?revisions=%2Cmain'))");
+    asks(&browser, "As things stand: ");
     confirm(&browser, "the catalog alone");
     browser.until("window.sent.some(([path, body]) => path.endsWith('/sync') && JSON.stringify(JSON.parse(body).revisions) === '[\"\",\"main\"]')");
     let synced = over(&service, "two", None);

@@ -171,21 +171,20 @@ pub fn a_kept_plan_that_does_not_fit_any_more_writes_nothing() {
         .until(&format!("{KEPT}.querySelector('p.problem').textContent.includes('does not fit any more: ')"));
     browser.press(&format!("Sync plan {}", &hash[..12]));
     asks(&browser, "does not fit any more: ");
-    asks(
-        &browser,
-        "Where it does not fit the cluster any more, nothing is written, and its operation says what has moved.",
-    );
-    confirm(&browser, "let us see");
-    let ended = carried_out(&service);
-    let message = ended["message"].as_str().unwrap();
-    assert!(
-        message.contains("does not fit any more: ") && message.contains("Service fleet/frontend"),
-        "{message}"
-    );
-    assert_ne!(ended["phase"], "Succeeded");
-    assert_eq!((&ended["initiatedBy"], &ended["reason"]), (&json!("ann"), &json!("let us see")));
-    assert_eq!(service.bench.writes().len(), before);
-    browser.until("document.querySelector('.lead').textContent.includes('does not fit any more: ')");
+    asks(&browser, "Where it does not fit the cluster any more, it is refused, which says what has moved.");
+    let newest = service.newest("frontend");
+    browser.write("#field-reason", "let us see");
+    browser.press("confirm");
+    let refused = format!("{DIALOG}.querySelector('p.problem[role=alert]').textContent");
+    browser.until(&format!(
+        "{refused}.includes('does not fit any more: ') && {refused}.includes('Service fleet/frontend')"
+    ));
+    // It was not begun, and is kept.
+    assert_eq!((service.newest("frontend"), service.bench.writes().len()), (newest, before));
+    let plan = service.get(&format!("/api/v1/plans/{hash}"));
+    assert_eq!(json!([plan["state"], plan["operation"]]), json!(["kept", null]));
+    let complaints = browser.complaints();
+    assert!(complaints.len() == 1 && complaints[0].contains("409 (Conflict)"), "{complaints:#?}");
     browser.is_clean();
     service.end();
 }

@@ -4,7 +4,7 @@ import { act, at, look, mayAct, query } from "./ask.js";
 import { ask } from "./dialog.js";
 import { diffOf } from "./differences.js";
 import { h, link, paths, refill } from "./draw.js";
-import { REVISION, WHY, planning, someOf } from "./steer.js";
+import { WHY, planning, revised, revisionsOf, someOf } from "./steer.js";
 import { approvalOf, badge, count, short, shortHash, terms, time } from "./words.js";
 
 // So many are shown, the newest.
@@ -98,6 +98,7 @@ function fitOf({ warnings }) {
 // Of a plan that needs an approval. `then` is called when it has one.
 export function approveButton(app, plan, then) {
   if (!mayAct() || app.deleting || !plan) return null;
+  if (plan.notYours) return h("p.quiet", null, `You cannot approve it: ${plan.notYours}.`);
   const isKept = plan.state === "kept";
   return ask("Approve…", () => ({
     title: "Approve the plan",
@@ -115,8 +116,9 @@ export function approveButton(app, plan, then) {
 
 function actionOf(plan, app, load) {
   if (plan.state !== "kept" || !app || app.deleting || !mayAct()) return null;
-  const button = plan.needs ? named(approveButton(app, plan, load), `Approve plan ${shortHash(plan.hash)}`) : carryOutButton(app, plan, load);
-  return h("div.actions.small", null, button);
+  if (!plan.needs) return h("div.actions.small", null, carryOutButton(app, plan, load));
+  const button = approveButton(app, plan, load);
+  return h("div.actions.small", null, plan.notYours ? button : named(button, `Approve plan ${shortHash(plan.hash)}`));
 }
 
 function named(button, name) {
@@ -131,7 +133,7 @@ function carryOutButton(app, plan, load) {
     title: `Sync plan ${hash}`,
     what: [
       `Plan ${hash} of ${app.namespace}/${app.name} is carried out on ${app.destination.cluster}: ${doesOf(plan)}, revision ${revisions(plan)}.`,
-      "It is that and nothing else, whatever was committed since. Where it does not fit the cluster any more, nothing is written, and its operation says what has moved.",
+      "It is that and nothing else, whatever was committed since. Where it does not fit the cluster any more, it is refused, which says what has moved.",
     ],
     preview: async () => fitOf(await look(`${at.plan(plan.hash)}/diff`)),
     fields: [{ name: "allowDrift", label: "Also where fields have changed since that it says nothing about", kind: "check" }, WHY],
@@ -143,20 +145,19 @@ function carryOutButton(app, plan, load) {
   })), `Sync plan ${hash}`);
 }
 
-function keepButton(app, resources, load) {
+function keepButton(app, objects, load) {
   return ask("Keep a plan…", () => ({
     what: [`A sync of ${app.namespace}/${app.name} is planned as things stand, and the plan is kept under its hash. Nothing is written to ${app.destination.cluster}.`],
     preview: planning(at.application(app.namespace, app.name), false, app.sources),
     fields: [
-      // A plan that is kept is of the own revisions of several sources.
-      ...(app.sources.length > 1 ? [] : [REVISION]),
+      ...revisionsOf(app.sources),
       { name: "prune", label: "Delete objects that are no longer in the manifests", kind: "check" },
-      someOf(resources),
+      someOf(objects),
     ],
     action: "Keep",
-    run: async ({ revision, prune, resources: chosen }) => {
-      const asked = { application: `${app.namespace}/${app.name}`, prune, resources: chosen.map((one) => JSON.parse(one)) };
-      await act("/api/v1/plans", revision ? { ...asked, revision } : asked);
+    run: async ({ prune, resources: chosen, ...said }) => {
+      const resources = chosen.map((one) => JSON.parse(one));
+      await act("/api/v1/plans", { ...revised(app.sources, said), application: `${app.namespace}/${app.name}`, prune, resources });
       load();
     },
   }));

@@ -64,16 +64,16 @@ export function applicationActions(app, path, resources) {
     }), true));
 }
 
-export const REVISION = { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" };
+const REVISION = { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" };
 
 // Which revision of its source, or which of each of its sources.
-function revisionsOf(sources) {
+export function revisionsOf(sources) {
   if (sources.length <= 1) return [REVISION];
   return sources.map((one, index) => ({ name: `revision-${index}`, label: `Branch, tag or commit of source ${index + 1}, ${`${one.repoURL} ${one.path}`.trim()} (empty: its own)` }));
 }
 
 // What was said of them, as the API takes it.
-function revised(sources, said) {
+export function revised(sources, said) {
   const revisions = revisionsOf(sources).map(({ name }) => said[name] ?? "");
   if (!revisions.some(Boolean)) return {};
   return sources.length > 1 ? { revisions } : { revision: revisions[0] };
@@ -93,12 +93,12 @@ export function planning(path, isRunning, sources) {
   const plans = new Map();
   return async (said) => {
     const { revision, revisions } = revised(sources, said);
-    if (revisions) return [h("p", null, "What other revisions of its sources would do is not known beforehand; a dry run tells it."), underWay(said, isRunning)];
-    if (!plans.has(revision)) plans.set(revision, look(query(`${path}/plan`, { revision })));
+    const address = query(`${path}/plan`, { revision, revisions: revisions?.join(",") });
+    if (!plans.has(address)) plans.set(address, look(address));
     try {
-      return planned(await plans.get(revision), said, isRunning);
+      return planned(await plans.get(address), said, isRunning);
     } catch (problem) {
-      plans.delete(revision);
+      plans.delete(address);
       throw problem;
     }
   };

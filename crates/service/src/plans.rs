@@ -274,6 +274,14 @@ impl Plans {
         Ok(line)
     }
 
+    /// Records that an operation does not carry out a plan after all, because it was refused before it had begun; durable when it
+    /// returns.
+    pub fn release(&self, hash: Digest, operation: OperationId) -> Result<(), ServiceError> {
+        let _alone = self.alone()?;
+        let line = self.line(hash)?.filter(|line| line.operation == Some(operation));
+        line.map_or(Ok(()), |line| self.write(&KeptLine { operation: None, ..line }))
+    }
+
     /// Records that nobody wants a plan any more that no operation has carried out, and who has said so; durable when it returns.
     pub fn withdraw(&self, hash: Digest, by: Option<PlanApproval>) -> Result<(), ServiceError> {
         let _alone = self.alone()?;

@@ -75,13 +75,16 @@ pub async fn look(state_dir: &StateDir, name: Option<&str>) -> Result<Option<Rea
     }
 }
 
-/// What a sync of an application would change, as the process at work finds it.
+/// What a sync of an application would change, to the revisions that are named, one for each source, or to its own, as the
+/// process at work finds it.
 pub async fn diff(
     state_dir: &StateDir,
     name: String,
-    revision: Option<String>,
+    mut revisions: Vec<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
-    differences(state_dir, &Request::DiffApplication { name, revision }).await
+    // One alone is said as earlier services know it.
+    let revision = if revisions.len() == 1 { revisions.pop() } else { None };
+    differences(state_dir, &Request::DiffApplication { name, revision, revisions }).await
 }
 
 /// What a kept plan of an application would change now.

@@ -65,6 +65,20 @@ fn a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation
         .flat_map(|wave| wave["tasks"].as_array().unwrap())
         .collect();
     assert!(tasks.iter().any(|task| task["name"] == "login" && task["action"] == "create"), "{plan:#}");
+    // And whether it is theirs to approve.
+    assert_eq!(
+        plan["notYours"],
+        "ben may not approve it: it needs an approval by cleo or dan (says application backend)"
+    );
+    let not_yours = |token| {
+        let all = api.ask("GET", "/api/v1/plans?application=backend", token, "").json(200);
+        all["items"][0]["notYours"].clone()
+    };
+    assert_eq!(
+        not_yours(OPERATOR),
+        "ann may not approve it: it needs an approval by cleo or dan (says application backend)"
+    );
+    assert_eq!(not_yours(OTHER), Value::Null);
     let printed = fleet.bench.run(&["app", "plan", "backend", &first[..12]]);
     let whole = api.ask("GET", &format!("/api/v1/plans/{first}/whole"), READER, "");
     let all = [shown.body, whole.body, printed.out.clone(), fleet.get("backend").to_string()];
@@ -317,5 +331,74 @@ fn a_plan_is_made_here_and_elsewhere_and_carried_out_as_it_is() {
     }
     let status = api.get(BACKEND)["status"]["conditions"].to_string();
     assert!(!status.contains("Approval"), "{status}");
+    Fleet::end(api.serving);
+}
+
+#[test]
+fn each_of_several_sources_is_planned_at_its_own_revision() {
+    let fleet = Fleet::new();
+    let commit = |value: &str| {
+        for name in ["left", "right"] {
+            let map = format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{value: {value}}}\n"
+            );
+            fs::create_dir_all(fleet.path(&format!("repo/{name}"))).unwrap();
+            fs::write(fleet.path(&format!("repo/{name}/map.yaml")), map).unwrap();
+        }
+        let committed = fleet.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+        committed.err.trim().rsplit(' ').next().unwrap().to_owned()
+    };
+    let older = commit("older");
+    let newer = commit("newer");
+    let source = |name: &str| json!({"repoURL": "./repo", "path": name, "targetRevision": "main"});
+    let pair = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "pair"},
+        "spec": {
+            "project": "default", "sources": [source("left"), source("right")],
+            "destination": {"name": "in-cluster", "namespace": "default"},
+        },
+    });
+    let api = Api::serve(&fleet);
+    fs::write(fleet.path("pair.yaml"), pair.to_string()).unwrap();
+    let is_there = || fleet.bench.run(&["app", "get", "pair"]).code() == 0;
+    assert!(iter::repeat_with(is_there).take(3000).any(|is_there| is_there));
+    fleet.until("pair", |app| app["status"]["reconciledAt"].is_string());
+    let own = "/api/v1/applications/argocd/pair";
+    let values = |whole: &Value| -> Vec<Value> {
+        let maps = whole["objects"].as_array().unwrap().iter();
+        maps.map(|one| one.pointer("/difference/after/data/value").unwrap().clone()).collect()
+    };
+    let told = api.get(&format!("{own}/diff/objects?revisions=,{older}"));
+    assert_eq!(values(&told), ["newer", "older"], "{told:#}");
+    let told = api.get(&format!("{own}/diff/objects?revisions={older},"));
+    assert_eq!(values(&told), ["older", "newer"], "{told:#}");
+    assert!(api.get(&format!("{own}/plan?revisions=,{older}"))["waves"].is_array());
+    let both = api.ask("GET", &format!("{own}/plan?revision=main&revisions=,{older}"), READER, "");
+    assert_says(&both, 400, "say revision or revisions, and not both");
+    for few in ["revision=main", "revisions=a,b,c"] {
+        let refused = api.ask("GET", &format!("{own}/plan?{few}"), READER, "");
+        assert_says(&refused, 409, "revisions for 2 sources");
+    }
+    let body = json!({"application": "pair", "revisions": ["", older]}).to_string();
+    let made = api.ask("POST", "/api/v1/plans", OPERATOR, &body).json(201);
+    assert_eq!(made["revision"], json!(format!("{newer},{older}")));
+    let body = json!({"application": "pair", "revision": "main", "revisions": ["", older]}).to_string();
+    assert_says(&api.ask("POST", "/api/v1/plans", OPERATOR, &body), 400, "and not both");
+    // The command line asks so, here and from elsewhere.
+    fs::write(fleet.bench.path().join("token"), OPERATOR).unwrap();
+    let url = format!("http://{}", api.address);
+    for way in [&[][..], &["--server", &url, "--token-file", "token"]] {
+        let named = [&["pair", "--revisions", &older, "--source-positions", "1"], way].concat();
+        let planned = fleet.bench.run(&[&["app", "plan", "-o", "json"], &named[..]].concat()).expect_code(0);
+        let planned: Value = serde_json::from_str(&planned.out).unwrap();
+        assert_eq!(planned["revision"], json!(format!("{older},{newer}")));
+        let differs = fleet.bench.run(&[&["app", "diff"], &named[..]].concat()).expect_code(1).out;
+        assert!(differs.contains("older") && differs.contains("newer"), "{differs}");
+        let synced =
+            fleet.bench.run(&[&["app", "sync", "-o", "json"], &named[..]].concat()).expect_code(0).out;
+        let synced: Value = serde_json::from_str(&synced).unwrap();
+        assert_eq!(synced["status"]["operationState"]["syncResult"]["revisions"], json!([older, newer]));
+        fleet.bench.run(&["app", "sync", "pair"]).expect_code(0);
+    }
     Fleet::end(api.serving);
 }

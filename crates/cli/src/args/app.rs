@@ -69,11 +69,10 @@ pub enum AppCommand {
     Diff {
         /// Name of the application
         name: String,
-        /// Branch, tag or commit, instead of the application's
-        #[arg(long, value_name = "REVISION")]
-        revision: Option<String>,
+        #[command(flatten)]
+        revisions: RevisionArgs,
         /// What a kept plan would change instead, by its hash or the beginning of it
-        #[arg(long, value_name = "HASH", conflicts_with = "revision")]
+        #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions"])]
         plan: Option<String>,
         /// How the result is printed
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]

@@ -21,7 +21,7 @@ use tidegate_service::applications::listing::Wanted;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 
-use crate::args::{AppCommand, AppRollbackArgs, Format, ListedArgs, OneAppArgs, WayArgs};
+use crate::args::{AppCommand, AppRollbackArgs, Format, ListedArgs, OneAppArgs, RevisionArgs, WayArgs};
 use crate::commands::diff;
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -43,8 +43,8 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
         AppCommand::Plans { name, output, way } => plans::list(name, output, &way, printer).await,
         AppCommand::Approve(args) => plans::approve(&args, printer).await,
         AppCommand::Refresh { name, hard, way } => refresh(name, hard, &way, printer).await,
-        AppCommand::Diff { name, revision, plan, output, way } => {
-            match differences(&way, name, (revision, plan)).await {
+        AppCommand::Diff { name, revisions, plan, output, way } => {
+            match differences(&way, name, (&revisions, plan), printer).await {
                 Ok((objects, findings)) => diff::report(&objects, &findings, output, printer),
                 // Whatever goes wrong, the exit code is that of an error and not that of a difference.
                 Err(error) => {
@@ -173,12 +173,19 @@ async fn history(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError
 async fn differences(
     way: &WayArgs,
     name: String,
-    (revision, plan): (Option<String>, Option<String>),
+    (revisions, plan): (&RevisionArgs, Option<String>),
+    printer: &Printer,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CliError> {
     let desk = Way::service(way, "what a sync would change")?;
     Ok(match plan {
         Some(hash) => desk.diff_plan(name, hash).await?,
-        None => desk.diff(name, revision).await?,
+        None => {
+            let mut named: Vec<String> = revisions.revision.iter().cloned().collect();
+            if !revisions.revisions.is_empty() {
+                named = sync::several(revisions, &desk.one(&name, printer).await?)?;
+            }
+            desk.diff(name, named).await?
+        }
     })
 }
 

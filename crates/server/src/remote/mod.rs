@@ -167,14 +167,18 @@ impl Remote {
         self.0.ask::<Value>(Asking::post(&path, body)).await.map(drop)
     }
 
-    /// What a sync of an application would change.
+    /// What a sync of an application would change, to the revisions that are named, one for each source, or to its own.
     pub async fn diff(
         &self,
         name: &str,
-        revision: Option<&str>,
+        revisions: &[String],
     ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
         let asking = Asking::get(&one(&self.key(name).await?, "/diff/objects"));
-        let asking = revision.iter().fold(asking, |asking, revision| asking.with("revision", revision));
+        let asking = match revisions {
+            [] => asking,
+            [one] => asking.with("revision", one),
+            several => asking.with("revisions", &several.join(",")),
+        };
         let Whole { objects, findings } = self.0.ask(asking).await?;
         Ok((objects, findings))
     }
@@ -234,9 +238,12 @@ fn sync(operation: &OperationRequest) -> Value {
         "dryRun": sync.dry_run,
         "resources": sync.resources.iter().map(resource).collect::<Vec<_>>(),
     });
-    // A server of an earlier version knows no policy.
-    if let (Some(body), Some(policy)) = (body.as_object_mut(), policy(operation)) {
-        body.insert("policy".to_owned(), policy.into());
+    // A server of an earlier version knows neither a policy nor several revisions, and refuses what it does not know.
+    if let Some(body) = body.as_object_mut() {
+        body.extend(policy(operation).map(|policy| ("policy".to_owned(), policy.into())));
+        if !sync.revisions.is_empty() {
+            body.insert("revisions".to_owned(), sync.revisions.into());
+        }
     }
     because(body, reason(operation))
 }

@@ -238,11 +238,33 @@ async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceLine>, Pro
 struct DiffQuery {
     /// Branch, tag or commit, instead of the application's.
     revision: Option<String>,
+    /// The same of several sources, one for each, in their order and with commas between them; an empty one is that of its source.
+    /// Instead of `revision`.
+    revisions: Option<String>,
+}
+
+impl DiffQuery {
+    /// What is named, one for each source; nothing where its own are meant.
+    fn named(self) -> Result<Vec<String>, Problem> {
+        let several = self.revisions.filter(|several| !several.is_empty());
+        let several: Vec<String> =
+            several.iter().flat_map(|several| several.split(',')).map(str::to_owned).collect();
+        one_of(self.revision.as_ref(), &several)?;
+        Ok(self.revision.into_iter().chain(several).collect())
+    }
+}
+
+/// That one revision is named or several, and not both.
+pub(super) fn one_of(revision: Option<&String>, revisions: &[String]) -> Result<(), Problem> {
+    match revision {
+        Some(_) if !revisions.is_empty() => Err(Problem::bad("say revision or revisions, and not both")),
+        _ => Ok(()),
+    }
 }
 
 async fn diff(call: Call<DiffQuery>) -> Result<Differences, Problem> {
     let (serving, _) = one(&call).await?;
-    let (objects, findings) = serving.diff(&named(&call), call.query.revision).await?;
+    let (objects, findings) = serving.diff(&named(&call), call.query.named()?).await?;
     Ok(differences::document(&objects, &findings))
 }
 
@@ -257,7 +279,7 @@ pub(super) struct WholeDifferences {
 
 async fn diff_objects(call: Call<DiffQuery>) -> Result<WholeDifferences, Problem> {
     let (serving, _) = one(&call).await?;
-    let (objects, findings) = serving.diff(&named(&call), call.query.revision).await?;
+    let (objects, findings) = serving.diff(&named(&call), call.query.named()?).await?;
     WholeDifferences::of(&objects, findings)
 }
 
@@ -273,7 +295,7 @@ impl WholeDifferences {
 
 async fn plan_next(call: Call<DiffQuery>) -> Answer {
     let (serving, _) = one(&call).await?;
-    let plan = serving.plan(&named(&call), call.query.revision).await?;
+    let plan = serving.plan(&named(&call), call.query.named()?).await?;
     json(StatusCode::OK, &plan::of(&plan, &WaveNumbers::default(), &[]))
 }
 
@@ -367,9 +389,7 @@ impl From<&Named> for ResourceSelector {
 async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Problem> {
     let (serving, application) = one(&call).await?;
     let SyncBody { revision, revisions, prune, dry_run, resources, policy, reason } = &call.body;
-    if revision.is_some() && !revisions.is_empty() {
-        return Err(Problem::bad("say revision or revisions, and not both"));
-    }
+    one_of(revision.as_ref(), revisions)?;
     let resource = |one: &Named| resource(&one.into());
     let wish = SyncWish {
         revision: revision.clone().unwrap_or_default(),

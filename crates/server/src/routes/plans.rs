@@ -13,7 +13,7 @@ use tidegate_service::documents::differences::{self, Differences};
 use tidegate_service::documents::plan::{self, KeptPlanDocument};
 use tidegate_service::lines::PlanLine;
 
-use super::applications::{Named, WholeDifferences};
+use super::applications::{Named, WholeDifferences, one_of};
 use crate::access::Role;
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
@@ -79,7 +79,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<PlanLine>, Problem> {
     let after: Option<Place> = page.as_deref().map(|word| pages::place(&of, word)).transpose()?;
     let serving = call.site.queries()?.serving().await?;
     application.as_deref().map_or(Ok(()), |application| known(&serving, application))?;
-    let mut items = serving.plans(application.as_deref()).await?;
+    let mut items = serving.plans(application.as_deref(), Some(&call.by.name)).await?;
     let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
     items.sort_by_cached_key(place);
     items.retain(|one| after.as_ref().is_none_or(|after| place(one) > *after));
@@ -105,7 +105,7 @@ fn known(serving: &Serving, application: &str) -> Result<(), Problem> {
 }
 
 async fn get(call: Call) -> Answer {
-    let found = serving(&call).await?.kept_plan(None, call.name("hash")).await?;
+    let found = serving(&call).await?.kept_plan(None, call.name("hash"), Some(&call.by.name)).await?;
     document(StatusCode::OK, &found)
 }
 
@@ -118,7 +118,7 @@ struct Whole {
 }
 
 async fn whole(call: Call) -> Result<Whole, Problem> {
-    let (line, plan) = serving(&call).await?.kept_plan(None, call.name("hash")).await?;
+    let (line, plan) = serving(&call).await?.kept_plan(None, call.name("hash"), Some(&call.by.name)).await?;
     let unwritten = |error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}"));
     Ok(Whole { line, plan: serde_json::to_value(plan).map_err(unwritten)? })
 }
@@ -142,6 +142,9 @@ struct MakeBody {
     /// Branch, tag or commit, instead of the application's.
     #[serde(default)]
     revision: Option<String>,
+    /// The same of several sources, one for each, in their order; an empty one is that of its source. Instead of `revision`.
+    #[serde(default)]
+    revisions: Vec<String>,
     /// Delete objects that are no longer in the manifests.
     #[serde(default)]
     prune: bool,
@@ -151,13 +154,15 @@ struct MakeBody {
 }
 
 async fn make(call: Call<Nothing, MakeBody>) -> Answer {
-    let MakeBody { application, revision, prune, resources } = &call.body;
+    let MakeBody { application, revision, revisions, prune, resources } = &call.body;
+    one_of(revision.as_ref(), revisions)?;
     let serving = serving(&call).await?;
     known(&serving, application)?;
     let found = serving.only(application)?;
     let resources = resources.iter().map(|one| operation::resource(&ResourceSelector::from(one)));
     let wish = SyncWish {
         revision: revision.clone().unwrap_or_default(),
+        revisions: revisions.clone(),
         prune: *prune,
         resources: resources.collect(),
         ..SyncWish::default()

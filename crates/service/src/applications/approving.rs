@@ -128,7 +128,7 @@ pub(crate) async fn look(
         && let Ok((kept, line)) = kept(shared, known.hash).await
         && is_same(&kept, &asked)
     {
-        match fits(shared, &asked, kept.clone()).await {
+        match fits(shared, &asked, kept.clone(), true).await {
             Ok(()) if before.is_some() => return Looked::Same,
             // An earlier process has made it, and somebody may have approved it since.
             Ok(()) => return Looked::Kept(Box::new(Waiting::of(line, &kept))),
@@ -192,9 +192,14 @@ fn is_same(kept: &KeptPlan, asked: &Asked) -> bool {
 }
 
 /// Whether a plan would do the same now.
-async fn fits(shared: &Arc<Shared>, asked: &Asked, kept: KeptPlan) -> Result<(), NotPlanned> {
+async fn fits(
+    shared: &Arc<Shared>,
+    asked: &Asked,
+    kept: KeptPlan,
+    allows_drift: bool,
+) -> Result<(), NotPlanned> {
     let known = recorded::inventory(shared, &asked.request).await;
-    let (request, targets) = kept.pin(Vec::new(), true);
+    let (request, targets) = kept.pin(Vec::new(), allows_drift);
     let (cluster, now) = (asked.place.cluster.as_ref(), SystemClock.now());
     effects::prepare(cluster, NO_OPERATION, &request, targets, now, known.as_ref()).await.map(drop)
 }
@@ -223,16 +228,18 @@ pub(crate) async fn make(
     Ok(keep(shared, asked, false).await?.line)
 }
 
-/// Whether a kept plan would do the same now; what has moved, in words, where it would not.
+/// Whether a kept plan would do the same now, also where what has moved is none of its fields, if that is allowed; what has
+/// moved, in words, where it would not.
 pub(crate) async fn check(
     shared: &Arc<Shared>,
     application: &Application,
     plan: KeptPlan,
+    allows_drift: bool,
 ) -> Result<(), ServiceError> {
     let place = admit(shared, application).map_err(|none| ServiceError::refused(none.to_string()))?.0;
     is_for(&plan, application, &place).map_err(ServiceError::refused)?;
     let asked = Asked { request: plan.request.clone(), targets: Targets::default(), place };
-    match fits(shared, &asked, plan).await {
+    match fits(shared, &asked, plan, allows_drift).await {
         Ok(()) => Ok(()),
         Err(NotPlanned::Moved(moved)) => Err(ServiceError::refused(moved.to_string())),
         Err(NotPlanned::Call(error)) => {
@@ -255,7 +262,7 @@ pub(crate) async fn differences(
     let known = recorded::inventory(shared, &plan.request).await;
     let objects = plan.differences(place.cluster.as_ref(), known.as_ref()).await.map_err(unseen)?;
     let asked = Asked { request: plan.request.clone(), targets: Targets::default(), place };
-    let moved = match fits(shared, &asked, plan).await {
+    let moved = match fits(shared, &asked, plan, true).await {
         Ok(()) => None,
         Err(NotPlanned::Moved(moved)) => Some(moved.to_string()),
         Err(NotPlanned::Call(error)) => return Err(unseen(error)),
@@ -359,15 +366,33 @@ pub(crate) fn refuse_unapproved(policy: &Policy, asked: &OperationRequest) -> Re
 /// What an operation ends with that was to begin before it was known that it needs an approval.
 pub(crate) const UNAPPROVED: &str = "it needs an approval of its plan, and has none; nothing was written";
 
-/// Has the engine carry out the plan of an operation, as that was kept.
+/// Has the engine carry out the plan of an operation, as that was kept. Where it is refused before the engine has it, the plan is
+/// not taken any more.
 pub(crate) async fn begin(
     shared: &Arc<Shared>,
     application: &Application,
     (asked, operation): (&OperationRequest, OperationId),
     hash: &str,
 ) -> Result<(), Not> {
+    let hash = digest(hash).map_err(Not::Refused)?;
+    let begun = begin_taken(shared, application, (asked, operation), hash).await;
+    if matches!(&begun, Err(Not::Refused(_))) && !recorded::is_known(shared, operation).await {
+        let released = with_plans(shared, move |plans| plans.release(hash, operation)).await;
+        if let Err(error) = released {
+            tracing::warn!(%error, "a plan that was not carried out stays taken");
+        }
+    }
+    begun
+}
+
+async fn begin_taken(
+    shared: &Arc<Shared>,
+    application: &Application,
+    (asked, operation): (&OperationRequest, OperationId),
+    hash: Digest,
+) -> Result<(), Not> {
     let failed = |error: ServiceError| Not::Refused(error.to_string());
-    let (plan, line) = kept(shared, digest(hash).map_err(Not::Refused)?).await.map_err(failed)?;
+    let (plan, line) = kept(shared, hash).await.map_err(failed)?;
     let (place, mandate) = admit(shared, application)?;
     is_for(&plan, application, &place).map_err(Not::Refused)?;
     let policy = shared.approvals(application).map_err(Not::Refused)?;

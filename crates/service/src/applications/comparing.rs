@@ -14,7 +14,10 @@ use tidegate_executor::effects::{self, Differences, NO_OPERATION, ObjectDifferen
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
+use tidegate_model::argo::{
+    Application, ConditionType, HealthState, OperationRequest, ResourceStatus, Rest, SyncOperation,
+    SyncStatusCode,
+};
 use tidegate_model::{
     Action, Digest, Gvk, HealthStatus, Mandate, Object, ObjectKey, OperationId, Plan, Severity, SyncRequest,
     Timestamp, Warning, annotations,
@@ -307,24 +310,24 @@ fn uncompared(error: CallError) -> String {
     format!("the cluster cannot be compared with: {}", error.message)
 }
 
-/// What a sync would change, to the revision that is named or to that of the application.
+/// What a sync would change, to the revisions that are named or to those of the application.
 pub(crate) async fn differences(
     shared: &Arc<Shared>,
     application: &Application,
-    revision: Option<String>,
+    named: Vec<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
-    let OfSync { cluster, request, known, made } = of_sync(shared, application, revision).await?;
+    let OfSync { cluster, request, known, made } = of_sync(shared, application, named).await?;
     let found = differ(cluster.as_ref(), &request, known.as_ref(), &made).await.map_err(uncompared)?;
     Ok((found.objects, found.findings))
 }
 
-/// What a sync would do, to the revision that is named or to that of the application: hooks too.
+/// What a sync would do, to the revisions that are named or to those of the application: hooks too.
 pub(crate) async fn plan(
     shared: &Arc<Shared>,
     application: &Application,
-    revision: Option<String>,
+    named: Vec<String>,
 ) -> Result<Plan, String> {
-    let OfSync { cluster, mut request, known, made } = of_sync(shared, application, revision).await?;
+    let OfSync { cluster, mut request, known, made } = of_sync(shared, application, named).await?;
     request.options.prune = automated(application).is_some_and(|policy| policy.prune == Some(true));
     let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
     let now = SystemClock.now();
@@ -344,20 +347,13 @@ struct OfSync {
 async fn of_sync(
     shared: &Arc<Shared>,
     application: &Application,
-    revision: Option<String>,
+    named: Vec<String>,
 ) -> Result<OfSync, String> {
     let (place, _) = admit(shared, application).map_err(|none| none.to_string())?;
     let sources = Sources::of(application);
-    let revisions = match revision {
-        Some(_) if sources.all().len() > 1 => {
-            return Err(
-                "it has several sources, and it is not said which of them the revision is of; leave it out"
-                    .to_owned(),
-            );
-        }
-        Some(revision) => vec![revision],
-        None => sources.wanted(),
-    };
+    let sync = SyncOperation { revisions: named, ..SyncOperation::default() };
+    let asked = OperationRequest { sync: Some(sync), ..OperationRequest::default() };
+    let revisions = operation::revisions(&asked, &sources).map_err(|error| error.to_string())?;
     let names = revisions.clone();
     let revisions = shared.resolve(application, (&sources, revisions), Look::New).await?;
     signed(shared, application, (&sources, &revisions), names).await?;

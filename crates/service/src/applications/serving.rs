@@ -209,17 +209,17 @@ impl Serving {
     pub async fn diff(
         &self,
         text: &str,
-        revision: Option<String>,
+        named: Vec<String>,
     ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
         let application = self.as_written(text).await?;
-        let differing = comparing::differences(&self.shared, &application, revision);
+        let differing = comparing::differences(&self.shared, &application, named);
         differing.await.map_err(ServiceError::refused)
     }
 
     /// What a sync of the application that is meant would do, wave by wave.
-    pub async fn plan(&self, text: &str, revision: Option<String>) -> Result<Plan, ServiceError> {
+    pub async fn plan(&self, text: &str, named: Vec<String>) -> Result<Plan, ServiceError> {
         let application = self.as_written(text).await?;
-        let planning = comparing::plan(&self.shared, &application, revision);
+        let planning = comparing::plan(&self.shared, &application, named);
         planning.await.map_err(ServiceError::refused)
     }
 

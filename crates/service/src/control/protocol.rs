@@ -162,6 +162,9 @@ pub enum Request {
         /// Branch, tag or commit, instead of the application's.
         #[serde(default)]
         revision: Option<String>,
+        /// The same of several sources, one for each; an empty one is that of its source.
+        #[serde(default)]
+        revisions: Vec<String>,
     },
     /// Whether sync windows let an application be synced now.
     SyncWindow {

@@ -40,6 +40,9 @@ pub struct PlanLine {
     pub state: PlanState,
     /// Whose approval it still needs, in words; nothing where it needs none.
     pub needs: Option<String>,
+    /// Why whoever asks the API may not approve it; left out where they may, and where nobody's approval is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_yours: Option<String>,
     /// The operation that has carried it out.
     pub operation: Option<OperationId>,
 }
@@ -91,6 +94,7 @@ impl PlanLine {
             withdrawn_by: line.withdrawn_by.clone(),
             state,
             needs,
+            not_yours: None,
             operation: line.operation,
         }
     }

@@ -6,6 +6,7 @@ use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
 use tidegate_executor::Targets;
 use tidegate_model::{Destination, SyncRequest};
 use tidegate_planner::manifests::{Limits, parse_each};
+use uuid::Uuid;
 
 use super::*;
 use crate::applications::testing::Quiet;
@@ -93,6 +94,24 @@ fn approvals_that_are_given_at_once_are_all_kept() {
     let mut by: Vec<String> = line.approvals.into_iter().map(|approval| approval.by).collect();
     by.sort();
     assert_eq!(by, people);
+}
+
+/// Only the operation that had it gives it back.
+#[test]
+fn a_plan_that_an_operation_gives_back_can_be_taken_by_another() {
+    let bench = Bench::new();
+    let plans = bench.plans();
+    let hash = plans.keep(&bench.plan("web", 0)).unwrap().hash;
+    let [first, second] = [1, 2].map(|number| OperationId(Uuid::from_u128(number)));
+    let taken_by = || plans.find(&hash.to_string()).unwrap().operation;
+    plans.take(hash, first).unwrap();
+    plans.release(hash, second).unwrap();
+    assert_eq!(taken_by(), Some(first));
+    plans.release(hash, first).unwrap();
+    assert_eq!(taken_by(), None);
+    plans.take(hash, second).unwrap();
+    plans.release(hash, first).unwrap();
+    assert_eq!(taken_by(), Some(second));
 }
 
 #[test]

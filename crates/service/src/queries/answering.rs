@@ -70,8 +70,9 @@ impl Queries {
             Request::RollbackApplication { name, id, prune, by, reason } => {
                 self.serving().await?.rollback(&name, id, prune, (by, reason)).await.map(|()| Reply::Done)
             }
-            Request::DiffApplication { name, revision } => {
-                let (objects, findings) = self.serving().await?.diff(&name, revision).await?;
+            Request::DiffApplication { name, revision, mut revisions } => {
+                revisions.extend(revision);
+                let (objects, findings) = self.serving().await?.diff(&name, revisions).await?;
                 Ok(Reply::Differences { objects, findings })
             }
             Request::ApplicationSets { name } => {
@@ -98,9 +99,11 @@ impl Queries {
                 self.sets().await?.delete(&name, orphan, by, reason).await.map(|()| Reply::Done)
             }
             Request::SyncWindow { name } => self.serving().await?.window(&name).map(Reply::SyncWindow),
-            Request::Plans { name } => self.serving().await?.plans(name.as_deref()).await.map(Reply::Plans),
+            Request::Plans { name } => {
+                self.serving().await?.plans(name.as_deref(), None).await.map(Reply::Plans)
+            }
             Request::KeptPlan { name, hash } => {
-                self.serving().await?.kept_plan(Some(&name), &hash).await.map(plan_reply)
+                self.serving().await?.kept_plan(Some(&name), &hash, None).await.map(plan_reply)
             }
             Request::DiffPlan { name, hash } => {
                 let (objects, findings) = self.serving().await?.diff_plan(Some(&name), &hash).await?;

@@ -44,7 +44,7 @@ impl Needing {
     /// Its plan that waits, or another one, and somebody to approve that, who may do so or not.
     async fn choose(self, rng: &mut Rng, serving: &Serving) -> Option<(PlanLine, &'static str)> {
         let waiting = self.waits_for(serving);
-        let all = serving.plans(Some(self.name)).await.ok()?;
+        let all = serving.plans(Some(self.name), None).await.ok()?;
         let is_late = waiting.is_none() || rng.percent(25);
         let mut found: Vec<PlanLine> =
             all.into_iter().filter(|plan| is_late != (Some(&plan.hash) == waiting.as_ref())).collect();
@@ -122,7 +122,7 @@ pub async fn approve_all(needing: &[Needing], world: &World, life: &Life) {
         let mut given = Vec::new();
         for one in needing {
             let Some(hash) = one.waits_for(&serving) else { continue };
-            let plans = serving.plans(Some(one.name)).await.unwrap();
+            let plans = serving.plans(Some(one.name), None).await.unwrap();
             let plan = plans.iter().find(|plan| plan.hash == hash).expect("what waits is kept");
             let by = PEOPLE.into_iter().find(|by| one.allows(&plan.by, by)).unwrap();
             let said = (by.to_owned(), String::new());
@@ -139,7 +139,7 @@ pub async fn approve_all(needing: &[Needing], world: &World, life: &Life) {
             if answer.is_err() {
                 continue;
             }
-            let plans = serving.plans(Some(name)).await.unwrap();
+            let plans = serving.plans(Some(name), None).await.unwrap();
             let plan = plans.iter().find(|plan| plan.hash == hash).expect("what was approved is kept");
             assert_eq!(
                 plan.state,

@@ -137,11 +137,11 @@ impl Desk {
     pub async fn diff(
         &self,
         name: String,
-        revision: Option<String>,
+        revisions: Vec<String>,
     ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
         match self {
-            Self::Here(state_dir) => reach::diff(state_dir, name, revision).await,
-            Self::There(remote) => remote.diff(&name, revision.as_deref()).await,
+            Self::Here(state_dir) => reach::diff(state_dir, name, revisions).await,
+            Self::There(remote) => remote.diff(&name, &revisions).await,
         }
     }
 

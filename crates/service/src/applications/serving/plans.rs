@@ -19,12 +19,17 @@ use crate::lines::{PlanLine, PlanState};
 use crate::plans::{KeptLine, is_hash};
 
 impl Serving {
-    /// The plans that are kept: of all applications, or of the one that is meant. The newest first.
-    pub async fn plans(&self, text: Option<&str>) -> Result<Vec<PlanLine>, ServiceError> {
+    /// The plans that are kept: of all applications, or of the one that is meant. The newest first. Where it is said who asks, each
+    /// says whether they may approve it.
+    pub async fn plans(
+        &self,
+        text: Option<&str>,
+        asker: Option<&str>,
+    ) -> Result<Vec<PlanLine>, ServiceError> {
         let only = text.map(|text| self.one(text)).transpose()?.map(|key| key.instance());
         let mut all = with_plans(&self.shared, |plans| plans.list()).await?;
         all.retain(|line| only.as_ref().is_none_or(|only| line.application == *only));
-        Ok(all.iter().map(|line| self.plan_line(line)).collect())
+        Ok(all.iter().map(|line| self.plan_line_for(line, asker)).collect())
     }
 
     /// The plans that are kept from now on, or about which something is decided; nothing where none can be kept.
@@ -32,10 +37,16 @@ impl Serving {
         self.shared.plans.as_ref().map(|plans| plans.changes())
     }
 
-    /// A kept plan by its hash, or by the beginning of it: of the application that is meant, if one is.
-    pub async fn kept_plan(&self, text: Option<&str>, hash: &str) -> Result<(PlanLine, Plan), ServiceError> {
+    /// A kept plan by its hash, or by the beginning of it: of the application that is meant, if one is. The asker is as in
+    /// [`Self::plans`].
+    pub async fn kept_plan(
+        &self,
+        text: Option<&str>,
+        hash: &str,
+        asker: Option<&str>,
+    ) -> Result<(PlanLine, Plan), ServiceError> {
         let (line, plan) = self.find_plan(text, hash).await?;
-        Ok((self.plan_line(&line), without_secrets(plan)))
+        Ok((self.plan_line_for(&line, asker), without_secrets(plan)))
     }
 
     /// What a kept plan would change, were it carried out now, and what has moved since it was made: of the application that is
@@ -87,7 +98,7 @@ impl Serving {
         let application = self.of_plan(&line)?;
         let key = AppKey::of(&application);
         self.check_approval(&application, &line, &by).await?;
-        if let Err(moved) = approving::check(&self.shared, &application, plan).await {
+        if let Err(moved) = approving::check(&self.shared, &application, plan, true).await {
             // What has changed is seen by the next look, if not before.
             drop(self.supervisor.send_message(SupervisorMessage::Doubt { key }));
             return Err(moved);
@@ -150,7 +161,7 @@ impl Serving {
         if line.is_by_itself && waiting.as_deref() != Some(line.hash.to_string().as_str()) {
             let newest = match waiting {
                 Some(hash) => Some(hash),
-                None => self.plans(Some(&meant(&key))).await?.first().map(|newest| newest.hash.clone()),
+                None => self.plans(Some(&meant(&key)), None).await?.first().map(|newest| newest.hash.clone()),
             };
             let newest = newest.filter(|newest| *newest != line.hash.to_string());
             return Err(ServiceError::refused(match newest {
@@ -191,6 +202,8 @@ impl Serving {
                 "plan {short} of application {key} needs {who}: `tidegate app approve {key} {short}`"
             )));
         }
+        // What would be refused is not taken for carried out, so that it can be asked for in another way.
+        approving::check(&self.shared, &application, plan, allow_drift).await?;
         operation::give_reason(&mut asked, &reason);
         let plan = Some(ByPlan { hash: line.hash, allow_drift });
         let name = line.hash;
@@ -246,6 +259,18 @@ impl Serving {
                 line.hash.short()
             ))
         })
+    }
+
+    /// The line of a plan, with whether somebody may approve it.
+    fn plan_line_for(&self, line: &KeptLine, asker: Option<&str>) -> PlanLine {
+        let shown = self.plan_line(line);
+        let (Some(asker), true) = (asker, shown.needs.is_some()) else { return shown };
+        let application = self.application(&AppKey::named(&line.application));
+        let policy = application.as_deref().and_then(|one| self.shared.approvals(one).ok());
+        let checked = policy
+            .map(|policy| policy.check(Askers::of_kept(&line.by, line.is_by_itself), &line.approvals, asker));
+        let not_yours = checked.and_then(Result::err).map(|error| error.to_string());
+        PlanLine { not_yours, ..shown }
     }
 
     fn plan_line(&self, line: &KeptLine) -> PlanLine {

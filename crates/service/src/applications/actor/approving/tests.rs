@@ -6,9 +6,10 @@ use tidegate_application::approval::{self, waiting_plan};
 use tidegate_application::operation;
 use tidegate_application::refresh::Level;
 use tidegate_application::running::{Deploy, request};
+use tidegate_cluster::Cluster as _;
 use tidegate_lifecycle::rollout::ChildNews;
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
-use tidegate_model::{OperationPhase, PlanApproval, Timestamp};
+use tidegate_model::{Object, OperationPhase, PlanApproval, Timestamp};
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::applications::asking::{self, SyncWish};
@@ -120,7 +121,7 @@ async fn a_sync_waits_with_its_plan_and_writes_nothing_until_that_is_approved() 
     assert_eq!(ended(&served).await.0, OperationPhase::Succeeded);
     let made = served.made("ConfigMap");
     assert_eq!((made.len(), served.made("Job").len()), (1, 1));
-    let (line, _) = served.serving().kept_plan(Some("web"), &hash).await.unwrap();
+    let (line, _) = served.serving().kept_plan(Some("web"), &hash, None).await.unwrap();
     assert_eq!((line.state, line.operation), (PlanState::Taken, Some(made[0])));
     assert_eq!(line.approvals[0].by, "ann");
     assert_eq!(served.until("web", |one, _| Some(said(one)).filter(String::is_empty)).await, "");
@@ -139,7 +140,7 @@ async fn who_has_asked_and_why_is_known_while_it_waits_and_of_what_is_carried_ou
     served.commit("web", &manifests("web", "2", "20ms"));
     served.compare("web", Level::Forced).await;
     let hash = waits(&served, &first).await;
-    let (line, _) = served.serving().kept_plan(Some("web"), &hash).await.unwrap();
+    let (line, _) = served.serving().kept_plan(Some("web"), &hash, None).await.unwrap();
     assert_eq!((line.by.as_str(), line.reason.as_str()), ("ann", "a hotfix"));
     approve(&served, &hash, "ben").await.unwrap();
     assert_eq!(ended(&served).await.0, OperationPhase::Succeeded);
@@ -161,7 +162,7 @@ async fn options_that_nobody_knows_are_refused_before_anything_is_planned() {
     let (phase, message) = ended(&served).await;
     assert_eq!(phase, OperationPhase::Error);
     assert!(message.contains("operation.sync.syncOptions") && message.contains("Prunes=true"), "{message}");
-    assert!(served.serving().plans(Some("web")).await.unwrap().is_empty());
+    assert!(served.serving().plans(Some("web"), None).await.unwrap().is_empty());
     assert_untouched(&served);
     served.end().await;
 }
@@ -187,7 +188,7 @@ async fn those_who_may_not_approve_are_told_who_may_and_unknown_plans_are_none()
         assert!(matches!(error, ServiceError::UnknownPlan { .. }), "{error:?}");
         assert!(error.to_string().contains(part), "{error}");
     }
-    let (line, _) = served.serving().kept_plan(None, &hash[..6]).await.unwrap();
+    let (line, _) = served.serving().kept_plan(None, &hash[..6], None).await.unwrap();
     assert_eq!((line.state, line.approvals.len()), (PlanState::Waiting, 0));
     assert!(line.needs.unwrap().starts_with("an approval by ben other than ann"));
     assert_untouched(&served);
@@ -249,7 +250,7 @@ async fn a_newer_commit_and_a_changed_cluster_make_a_newer_plan() {
     assert_eq!(ended(&served).await.0, OperationPhase::Succeeded);
     let states = |hash: String| {
         let serving = served.serving();
-        async move { serving.kept_plan(None, &hash).await.unwrap().0.state }
+        async move { serving.kept_plan(None, &hash, None).await.unwrap().0.state }
     };
     assert_eq!(states(first).await, PlanState::Replaced);
     assert_eq!(states(second).await, PlanState::Replaced);
@@ -280,7 +281,7 @@ async fn an_end_by_hand_takes_the_plan_back_and_a_dry_run_needs_none() {
     ask(&served, "ann").await.unwrap();
     let hash = waits(&served, "").await;
     served.serving().terminate("web", None, ("ben".to_owned(), "no thanks".to_owned())).await.unwrap();
-    let (line, _) = served.serving().kept_plan(None, &hash).await.unwrap();
+    let (line, _) = served.serving().kept_plan(None, &hash, None).await.unwrap();
     assert_eq!(line.state, PlanState::Withdrawn, "there is no newer one");
     assert_eq!(line.withdrawn_by.as_ref().map(PlanApproval::who).as_deref(), Some("ben (no thanks)"));
     let (phase, message) = ended(&served).await;
@@ -294,7 +295,7 @@ async fn an_end_by_hand_takes_the_plan_back_and_a_dry_run_needs_none() {
         (is_dry && state.finished_at.is_some()).then_some(state.phase)
     });
     assert_eq!(over.await, OperationPhase::Succeeded);
-    assert_eq!(served.serving().plans(Some("web")).await.unwrap().len(), 1);
+    assert_eq!(served.serving().plans(Some("web"), None).await.unwrap().len(), 1);
     served.end().await;
 }
 
@@ -425,5 +426,39 @@ async fn a_plan_that_somebody_has_made_is_carried_out_as_it_is_and_once() {
     served.until("web", |one, _| (one.status.history.len() == 2).then_some(())).await;
     let map = served.sim.objects().into_iter().find(|one| one.name() == "settings-web").unwrap();
     assert_eq!(map.text("/data/value"), "2");
+    served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_was_refused_is_carried_out_when_drift_is_allowed() {
+    let mut served = Served::keeping_plans(&[("web", &manifests("web", "1", "20ms"))]).await;
+    let make = async |served: &Served| {
+        let asked = asking::sync(&application("web"), SyncWish::default());
+        served.serving().make_plan("web", asked).await.unwrap().0
+    };
+    let carry_out = async |served: &Served, hash: &str, allow_drift: bool| {
+        served.serving().sync_plan(Some("web"), hash, (allow_drift, "ann".to_owned(), String::new())).await
+    };
+    let first = make(&served).await;
+    carry_out(&served, &first.hash, false).await.unwrap();
+    assert_eq!(ended(&served).await.0, OperationPhase::Succeeded);
+    served.commit("web", &manifests("web", "2", "20ms"));
+    let second = make(&served).await;
+    // Somebody else writes a field that it says nothing about.
+    let map = || {
+        let found = served.sim.objects().into_iter().find(|one| one.name() == "settings-web");
+        found.unwrap().as_value().clone()
+    };
+    let mut changed = map();
+    changed["data"]["more"] = "x".into();
+    served.sim.put(Object::try_from(changed).unwrap(), None).await.unwrap();
+    let refused = carry_out(&served, &second.hash, false).await.unwrap_err().to_string();
+    assert!(refused.contains("/data/more") && refused.contains("--allow-drift"), "{refused}");
+    let kept = served.serving().kept_plan(None, &second.hash, None).await.unwrap().0;
+    assert_eq!((kept.state, kept.operation), (PlanState::Kept, None));
+    assert_eq!(served.made("ConfigMap").len(), 1, "nothing was written");
+    carry_out(&served, &second.hash, true).await.unwrap();
+    served.until("web", |one, _| (one.status.history.len() == 2).then_some(())).await;
+    assert_eq!((&map()["data"]["value"], &map()["data"]["more"]), (&json!("2"), &json!("x")));
     served.end().await;
 }

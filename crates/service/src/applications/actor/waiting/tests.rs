@@ -62,7 +62,7 @@ async fn a_sync_by_hand_of_a_commit_that_nobody_knew_waits_for_those_it_depends_
 async fn whoever_asks_what_a_sync_would_change_does_not_keep_a_commit_from_others() {
     let mut served = synced().await;
     let commit = served.commit("web", &manifests("web", "2", "20ms"));
-    served.serving().diff("web", None).await.unwrap();
+    served.serving().diff("web", Vec::new()).await.unwrap();
     served.until("database", |now, _| (revision(now) == commit).then_some(())).await;
     served.end().await;
 }
