@@ -40,6 +40,11 @@ impl Elsewhere {
         Self { fleet, serving: Some(serving), url, bench }
     }
 
+    /// What a command needs to ask it, as a suggested one has it.
+    fn way(&self) -> String {
+        format!(" --server {} --token-file ann --ca ca.pem", self.url)
+    }
+
     fn run_as(&self, who: &str, args: &[&str]) -> Ran {
         let there = ["--server", &self.url, "--ca", "ca.pem", "--token-file", who];
         let ran = self.bench.run(&[&["app"], args, &there].concat());
@@ -59,7 +64,9 @@ impl Elsewhere {
         let both = || (self.run(args), self.fleet.bench.run(&[&["app"], args].concat()));
         let is_same = |(there, here): &(Ran, Ran)| there.out == here.out;
         let (there, here) = std::iter::repeat_with(both).take(20).find(is_same).unwrap_or_else(both);
-        assert_eq!((there.code(), &there.out, &there.err), (here.code(), &here.out, &here.err), "{args:?}");
+        // What is suggested goes the same way.
+        let said = there.err.replace(&self.way(), "");
+        assert_eq!((there.code(), &there.out, &said), (here.code(), &here.out, &here.err), "{args:?}");
         there
     }
 }
@@ -94,6 +101,11 @@ fn the_same_is_said_and_done_as_over_the_socket() {
         (&["refresh", "nobody"], 4),
         (&["delete", "backend"], 2),
         (&["diff", "nobody"], 2),
+        (&["plan", "backend", "deadbeef00"], 2),
+        (&["plan", "backend", "none"], 2),
+        (&["sync", "backend", "--plan", "deadbeef00"], 2),
+        (&["approve", "backend", "deadbeef00"], 2),
+        (&["get", "/backend"], 2),
     ] {
         there.same(args).expect_code(code);
     }
@@ -116,10 +128,19 @@ fn the_same_is_said_and_done_as_over_the_socket() {
     assert!(synced.out.contains("Succeeded by ann") && synced.out.contains("a hotfix"), "{synced:?}");
     let asked = &there.fleet.get("backend")["status"]["operationState"]["operation"];
     assert_eq!((&asked["initiatedBy"]["username"], &asked["sync"]["prune"]), (&json!("ann"), &json!(true)));
+    let asked = there.run(&["sync", "backend", "--dry-run", "--async"]).expect_code(0);
+    assert!(
+        asked.err.contains(&format!("tidegate app wait backend --operation{}", there.way())),
+        "{asked:?}"
+    );
+    there.run(&["wait", "backend", "--operation"]).expect_code(0);
     // It is deleted with what it has.
-    let named = there.run(&["delete", "frontend"]).expect_code(2);
+    let named = there.same(&["delete", "frontend"]).expect_code(2);
     assert!(named.out.contains("to be deleted: Deployment fleet/frontend"), "{named:?}");
-    there.run(&["delete", "frontend", "--yes", "--timeout", "10m"]).expect_code(0);
+    assert!(named.err.contains("its document is removed from the folder"), "{named:?}");
+    // Whatever is said of why fits, in letters that are long in an address too.
+    let long = "日".repeat(5_000);
+    there.run(&["delete", "frontend", "--yes", "--timeout", "10m", "--reason", &long]).expect_code(0);
     assert!(!there.fleet.path("frontend.yaml").exists());
     there.run(&["get", "frontend"]).expect_code(2);
     Fleet::end(there.serving.take().unwrap());

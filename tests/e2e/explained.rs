@@ -76,7 +76,12 @@ fn the_older_operation_is_named_that_one_waits_for() {
     let stuck = ["sync", "stuck.yaml", "--app", "backend", "--sim", "--timeout", "300ms"];
     fleet.bench.run(&stuck).expect_code(3);
     let older = fleet.bench.newest();
-    let serving = fleet.serve();
+    fleet.bench.write_closed("tokens", "ann operator operators-may-have-things-done\n");
+    fleet.bench.write_closed("token", "operators-may-have-things-done");
+    let args = ["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"];
+    let mut serving = fleet.bench.start(&args);
+    let url = format!("http://{}", serving.await_api());
+    serving.await_line("serving 3 applications");
     let words = format!("it begins when operation {older} is over (`tidegate explain {older}`)");
     let mut all = std::iter::repeat_with(|| explain(&fleet, "backend")).take(3000);
     let said = all.find(|said| said.contains(&words));
@@ -84,6 +89,8 @@ fn the_older_operation_is_named_that_one_waits_for() {
     let document = fleet.bench.json(&["app", "explain", "backend", "-o", "json"]);
     assert_eq!(document["after"].as_str(), Some(older.as_str()), "{document}");
     assert_eq!(document["idle"], Value::Null, "{document}");
+    let there = ["app", "explain", "backend", "-o", "json", "--server", &url, "--token-file", "token"];
+    assert_eq!(fleet.bench.json(&there)["after"], document["after"]);
     Fleet::end(serving);
 }
 

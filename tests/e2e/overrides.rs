@@ -89,6 +89,13 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
     let mut sync = bench.start(&SYNC);
     sync.await_line("hook Job default/migrate");
     bench.run(&["ops", "skip", "shop", "--task", "Job/migrate"]).expect_code(2);
+    // What nobody sees is no reason.
+    for skip in
+        [["ops", "skip", "shop", "--task", "Job/migrate"], ["appset", "skip", "fleet", "--app", "web"]]
+    {
+        let unsaid = bench.run(&[&skip[..], &["--reason", " \u{200b}"]].concat()).expect_code(2);
+        assert!(unsaid.err.contains("say why"), "{}", unsaid.err);
+    }
     bench.run(&ops(&["skip", "shop", "--task", "Job"])).expect_code(2);
     let neither = bench.run(&ops(&["skip", "shop"])).expect_code(2);
     assert!(neither.err.contains("--task") && neither.err.contains("--wave"), "{}", neither.err);

@@ -93,7 +93,7 @@ export function planning(path, isRunning, sources) {
   const plans = new Map();
   return async (said) => {
     const { revision, revisions } = revised(sources, said);
-    const address = query(`${path}/plan`, { revision, revisions: revisions?.join(",") });
+    const address = revisions ? `${path}/plan?${new URLSearchParams(revisions.map((one) => ["revisions", one]))}` : query(`${path}/plan`, { revision });
     if (!plans.has(address)) plans.set(address, look(address));
     try {
       return planned(await plans.get(address), said, isRunning);

@@ -11,10 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::problem::Problem;
 
-/// The longest query, in bytes.
-const QUERY_MAX: usize = 4096;
-/// The longest query that somebody else writes: codes of providers are long.
-const FOREIGN_MAX: usize = 12 << 10;
+/// The longest query, in bytes: a reason may have 1024 letters, each of which takes up to 12, and codes of providers are long.
+const QUERY_MAX: usize = 16 << 10;
 
 /// Nothing is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -55,9 +53,8 @@ impl<Q: JsonSchema + DeserializeOwned> Question<Q> {
     /// Reads a query. A parameter that is not known is an error: it would be missed that it has no effect.
     pub fn read(&self, query: Option<&str>) -> Result<Q, Problem> {
         let query = query.unwrap_or_default();
-        let most = if self.is_foreign { FOREIGN_MAX } else { QUERY_MAX };
-        if query.len() > most {
-            return Err(Problem::bad(format!("the query is longer than {most} bytes")));
+        if query.len() > QUERY_MAX {
+            return Err(Problem::bad(format!("the query is longer than {QUERY_MAX} bytes")));
         }
         let mut found = Map::new();
         for (name, text) in form_urlencoded::parse(query.as_bytes()) {
@@ -165,7 +162,7 @@ mod tests {
             ("sortBy=colour", "colour"),
             ("limit=1&limit=2", "more than once"),
             ("page=2", "there is no parameter \"page\"; known are: isOpen, label, limit, name, sortBy"),
-            (&"name=x&".repeat(1000), "longer than"),
+            (&"name=x&".repeat(3000), "longer than"),
         ] {
             let problem = question.read(Some(query)).unwrap_err();
             assert!(problem.message.contains(part), "{query:.30}: {}", problem.message);

@@ -128,7 +128,7 @@ pub fn made_at(operation: OperationId) -> Timestamp {
 }
 
 /// The application that people mean, as its operations name it: `team/shop` is `team_shop`, and `argocd/shop` is `shop`.
-pub(crate) fn instance(text: &str) -> String {
+pub fn instance(text: &str) -> String {
     if text.contains('/') { AppKey::named(text).instance() } else { text.to_owned() }
 }
 

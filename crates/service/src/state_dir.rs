@@ -216,21 +216,36 @@ impl StateDir {
 
 /// What a suggested command needs to find the state directory of this process again.
 static HINT: OnceLock<String> = OnceLock::new();
+/// What it needs to ask the same service elsewhere.
+static ELSEWHERE: OnceLock<String> = OnceLock::new();
+/// Commands that can ask one elsewhere.
+const WITH_SERVER: [&str; 2] = ["app", "appset"];
+
+/// Has suggested commands ask a service elsewhere, by these arguments.
+pub fn ask_elsewhere(arguments: String) {
+    // All of a process ask the same one.
+    let _ = ELSEWHERE.set(arguments);
+}
 
 /// Commands that have a state directory.
-const WITH_STATE: [&str; 9] = ["app", "diff", "explain", "ops", "plan", "resume", "serve", "sim", "sync"];
+const WITH_STATE: [&str; 10] =
+    ["app", "appset", "diff", "explain", "ops", "plan", "resume", "serve", "sim", "sync"];
 
-/// The same text, in which the commands that are suggested (`` `tidegate resume ID` ``) name the state directory.
+/// The same text, in which the commands that are suggested (`` `tidegate resume ID` ``) name the state directory, or the service
+/// elsewhere.
 pub fn with_hints(text: &str) -> String {
-    let Some(hint) = HINT.get().filter(|hint| !hint.is_empty()) else { return text.to_owned() };
+    let (elsewhere, here) = (ELSEWHERE.get(), HINT.get().filter(|hint| !hint.is_empty()));
+    let hint = |command: &str| match elsewhere {
+        Some(elsewhere) if WITH_SERVER.contains(&command) => Some(elsewhere),
+        _ => here.filter(|_| WITH_STATE.contains(&command)),
+    };
     let hinted = text.split('`').enumerate().map(|(at, part)| {
         let mut words = part.split(' ');
         let is_command = at % 2 == 1 && words.next() == Some("tidegate");
-        let has_state = words.next().is_some_and(|command| WITH_STATE.contains(&command));
-        if is_command && has_state && !part.contains("--state-dir") {
-            format!("{part}{hint}")
-        } else {
-            part.to_owned()
+        let is_led = ["--state-dir", "--server", "--kube"].iter().any(|way| part.contains(way));
+        match words.next().filter(|_| is_command && !is_led).and_then(hint) {
+            Some(hint) => format!("{part}{hint}"),
+            None => part.to_owned(),
         }
     });
     hinted.collect::<Vec<_>>().join("`")

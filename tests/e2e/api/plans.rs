@@ -79,6 +79,9 @@ fn a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation
         "ann may not approve it: it needs an approval by cleo or dan (says application backend)"
     );
     assert_eq!(not_yours(OTHER), Value::Null);
+    // Over the socket, too.
+    let here = fleet.bench.json(&["app", "plan", "backend", &first, "-o", "json"])["notYours"].clone();
+    assert!(here.as_str().is_some_and(|why| why.contains("may not approve it")), "{here}");
     let printed = fleet.bench.run(&["app", "plan", "backend", &first[..12]]);
     let whole = api.ask("GET", &format!("/api/v1/plans/{first}/whole"), READER, "");
     let all = [shown.body, whole.body, printed.out.clone(), fleet.get("backend").to_string()];
@@ -103,6 +106,13 @@ fn a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation
     assert!(advice(READER).contains("of the role that is named"), "{}", advice(READER));
     assert_says(&approve(&api, "0123456789abcdef", OTHER), 404, "there is no plan");
     assert_says(&approve(&api, &first[..5], OTHER), 404, "the first 6 may be enough");
+    fs::write(fleet.bench.path().join("token"), OTHER).unwrap();
+    let url = format!("http://{}", api.address);
+    for way in [&[][..], &["--server", &url, "--token-file", "token"]] {
+        let unknown = fleet.bench.run(&[&["app", "approve", "backend", "0123456789"], way].concat());
+        let words = format!("what waits for an approval is plan {}", &first[..12]);
+        assert!(unknown.code() == 2 && unknown.err.contains(&words), "{}", unknown.err);
+    }
     fleet.replace("repo/backend/secret.yaml", "name: login", "name: entry");
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
@@ -368,14 +378,14 @@ fn each_of_several_sources_is_planned_at_its_own_revision() {
         let maps = whole["objects"].as_array().unwrap().iter();
         maps.map(|one| one.pointer("/difference/after/data/value").unwrap().clone()).collect()
     };
-    let told = api.get(&format!("{own}/diff/objects?revisions=,{older}"));
+    let told = api.get(&format!("{own}/diff/objects?revisions=&revisions={older}"));
     assert_eq!(values(&told), ["newer", "older"], "{told:#}");
-    let told = api.get(&format!("{own}/diff/objects?revisions={older},"));
+    let told = api.get(&format!("{own}/diff/objects?revisions={older}&revisions="));
     assert_eq!(values(&told), ["older", "newer"], "{told:#}");
-    assert!(api.get(&format!("{own}/plan?revisions=,{older}"))["waves"].is_array());
-    let both = api.ask("GET", &format!("{own}/plan?revision=main&revisions=,{older}"), READER, "");
+    assert!(api.get(&format!("{own}/plan?revisions=&revisions={older}"))["waves"].is_array());
+    let both = api.ask("GET", &format!("{own}/plan?revision=main&revisions=&revisions={older}"), READER, "");
     assert_says(&both, 400, "say revision or revisions, and not both");
-    for few in ["revision=main", "revisions=a,b,c"] {
+    for few in ["revision=main", "revisions=a&revisions=b&revisions=c"] {
         let refused = api.ask("GET", &format!("{own}/plan?{few}"), READER, "");
         assert_says(&refused, 409, "revisions for 2 sources");
     }

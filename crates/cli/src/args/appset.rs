@@ -239,7 +239,7 @@ pub struct SkipArgs {
     #[command(flatten)]
     pub members: MemberArgs,
     /// Why, for the record
-    #[arg(long, value_name = "TEXT", required = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "TEXT", required = true, value_parser = values::said_reason)]
     pub reason: String,
     #[command(flatten)]
     pub service: ServiceArgs,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use tidegate_service::state_dir::shell_word;
 
 use super::values;
 
@@ -20,7 +21,7 @@ pub struct StateArgs {
 #[group(skip)]
 pub struct ReasonArgs {
     /// Why, for the record
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::reason)]
     pub reason: String,
 }
 
@@ -38,6 +39,18 @@ pub struct ServiceArgs {
     /// Certificates it is trusted by, in PEM [default: those this system trusts]
     #[arg(long, value_name = "FILE", requires = "server", value_parser = values::path())]
     pub ca: Option<PathBuf>,
+}
+
+impl ServiceArgs {
+    /// What a suggested command needs to ask the same service elsewhere; nothing where none is asked.
+    pub fn hint(&self) -> Option<String> {
+        let server = self.server.as_deref()?;
+        let files = [("--token-file", &self.token_file), ("--ca", &self.ca)];
+        let files = files.into_iter().filter_map(|(flag, file)| {
+            Some(format!(" {flag} {}", shell_word(&file.as_deref()?.to_string_lossy())))
+        });
+        Some(format!(" --server {}{}", shell_word(server), files.collect::<String>()))
+    }
 }
 
 /// How results are printed.

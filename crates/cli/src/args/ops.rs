@@ -154,7 +154,7 @@ pub struct PassOverArgs {
     #[command(flatten)]
     pub scope: ScopeArgs,
     /// Why, for the record
-    #[arg(long, value_name = "TEXT", required = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "TEXT", required = true, value_parser = values::said_reason)]
     pub reason: String,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
 use tidegate_lifecycle::operation::gate_problem;
-use tidegate_model::{ResourceSelector, Timestamp, parse_duration};
+use tidegate_model::{ResourceSelector, Timestamp, parse_duration, reason_line};
 use tidegate_service::applications::listing::LabelTerm;
 
 /// The longest name Kubernetes gives anything.
@@ -15,6 +15,16 @@ const LABEL_MAX: usize = 63;
 /// A path, which may be empty: a variable of the environment that is empty is not set.
 pub fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
+}
+
+/// Why something is wanted, as it is recorded.
+pub fn reason(text: &str) -> Result<String, String> {
+    Ok(reason_line(text))
+}
+
+/// The same where it has to be said.
+pub fn said_reason(text: &str) -> Result<String, String> {
+    Some(reason_line(text)).filter(|reason| !reason.is_empty()).ok_or_else(|| "say why".to_owned())
 }
 
 /// How many: one at least.

@@ -3,6 +3,7 @@
 use form_urlencoded::byte_serialize;
 use http::Method;
 use serde_json::Value;
+use tidegate_model::reason_line;
 
 /// A request.
 pub(super) struct Asking {
@@ -41,6 +42,12 @@ impl Asking {
         self
     }
 
+    /// With why it is wanted, as it is recorded, where somebody has said it: a server of an earlier version takes no reason.
+    pub fn because(self, reason: &str) -> Self {
+        let reason = reason_line(reason);
+        if reason.is_empty() { self } else { self.with("reason", &reason) }
+    }
+
     /// Path and query.
     pub fn target(&self) -> String {
         format!("{}{}", self.path, self.query)
@@ -75,6 +82,8 @@ mod tests {
         ] {
             assert_eq!(part(text), expected);
         }
+        let asking = Asking::delete("/a").because(" \u{200b}").because(" a\nb ");
+        assert_eq!(asking.target(), "/a?reason=a+b");
         let asking = Asking::get("/a").with("name", "x&y=z").with("limit", "1");
         assert_eq!(asking.target(), "/a?name=x%26y%3Dz&limit=1");
         assert_eq!(Asking::delete("/a").target(), "/a");

@@ -128,13 +128,13 @@ impl Connection {
         let Ok(Said { message, next }) = serde_json::from_slice(body) else {
             return Err(self.failed(format!("answered with {status}; is it a `tidegate serve`?")));
         };
-        let message = format!("{message}; {next}");
         Err(match status {
+            // What is in the way says what to do; what else is advised is for programs.
             StatusCode::CONFLICT | StatusCode::NOT_FOUND => ServiceError::refused(message),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                ServiceError::refused(format!("{} does not allow it: {message}", self.url))
+                ServiceError::refused(format!("{} does not allow it: {message}; {next}", self.url))
             }
-            _ => self.failed(format!("says: {message}")),
+            _ => self.failed(format!("says: {message}; {next}")),
         })
     }
 

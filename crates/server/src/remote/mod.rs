@@ -17,7 +17,7 @@ use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_application::operation::reason;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationRequest, OperationResource};
-use tidegate_model::{Cascade, OperationId, Warning};
+use tidegate_model::{Cascade, OperationId, Warning, reason_line};
 use tidegate_service::applications::asking::policy;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
@@ -77,7 +77,8 @@ impl Remote {
 
     /// The applications, or those that are meant.
     pub async fn applications(&self, name: Option<&str>) -> Result<Reached, ServiceError> {
-        if let Some((namespace, name)) = name.and_then(|name| name.split_once('/')) {
+        let whole = name.and_then(|name| name.split_once('/')).filter(|(namespace, _)| !namespace.is_empty());
+        if let Some((namespace, name)) = whole {
             let key = AppKey { namespace: namespace.to_owned(), name: name.to_owned() };
             let found = self.0.find(Asking::get(&one(&key, ""))).await?;
             return Ok(Reached { applications: found.into_iter().collect(), problems: Vec::new() });
@@ -158,7 +159,7 @@ impl Remote {
             Request::RefreshApplication { name, hard } => (name, "refresh", json!({"hard": hard})),
             Request::DeleteApplication { name, cascade, reason, .. } => {
                 let path = one(&self.key(name).await?, "");
-                let asking = Asking::delete(&path).with("cascade", cascade.as_str()).with("reason", reason);
+                let asking = Asking::delete(&path).with("cascade", cascade.as_str()).because(reason);
                 return self.0.ask::<Value>(asking).await.map(drop);
             }
             _ => return Err(ServiceError::refused("this is asked of a process on this machine only")),
@@ -175,9 +176,8 @@ impl Remote {
     ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
         let asking = Asking::get(&one(&self.key(name).await?, "/diff/objects"));
         let asking = match revisions {
-            [] => asking,
             [one] => asking.with("revision", one),
-            several => asking.with("revisions", &several.join(",")),
+            several => several.iter().fold(asking, |asking, one| asking.with("revisions", one)),
         };
         let Whole { objects, findings } = self.0.ask(asking).await?;
         Ok((objects, findings))
@@ -200,6 +200,13 @@ impl Remote {
         Ok(items.into_iter().next().and_then(|one| one.message))
     }
 
+    /// The operations of an application that are not over, the newest first.
+    pub async fn open_operations(&self, application: &str) -> Result<Vec<OperationId>, ServiceError> {
+        let asking = Asking::get("/api/v1/operations").with("application", application).with("open", "true");
+        let Newest { items } = self.0.ask(asking.with("limit", PAGE)).await?;
+        Ok(items.into_iter().map(|one| one.id).collect())
+    }
+
     /// Whether sync windows let an application be synced now.
     pub async fn window(&self, key: &AppKey) -> Result<WindowLine, ServiceError> {
         self.read(&one(key, "/window")).await
@@ -219,6 +226,7 @@ struct Newest {
 
 #[derive(Deserialize)]
 struct Operation {
+    id: OperationId,
     message: Option<String>,
 }
 
@@ -250,7 +258,8 @@ fn sync(operation: &OperationRequest) -> Value {
 
 /// A body that says why something is wanted, where somebody has said it: a server of an earlier version takes no reason.
 fn because(mut body: Value, reason: &str) -> Value {
-    if let Some(body) = body.as_object_mut().filter(|_| !reason.trim().is_empty()) {
+    let reason = reason_line(reason);
+    if let Some(body) = body.as_object_mut().filter(|_| !reason.is_empty()) {
         body.insert("reason".to_owned(), reason.into());
     }
     body

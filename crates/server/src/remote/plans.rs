@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::{Plan, Warning};
+use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
 use tidegate_service::lines::PlanLine;
@@ -25,7 +26,7 @@ impl Remote {
     /// It is refused, or cannot be done; also a request that is not about plans.
     pub async fn plans(&self, request: &Request) -> Result<Vec<PlanLine>, ServiceError> {
         match request {
-            Request::Plans { name } => self.lines(name.as_deref()).await,
+            Request::Plans { name, .. } => self.lines(name.as_deref()).await,
             Request::ApprovePlan { name, hash, reason, .. } => {
                 self.act(name, hash, ("approve", json!({"reason": reason}))).await
             }
@@ -44,7 +45,7 @@ impl Remote {
     /// As [`Self::plans`].
     pub async fn plan(&self, request: &Request) -> Result<(PlanLine, Plan), ServiceError> {
         let hash = match request {
-            Request::KeptPlan { name, hash } => self.whose(name, hash).await?,
+            Request::KeptPlan { name, hash, .. } => self.whose(name, hash).await?,
             Request::PlanApplication { name, operation } => {
                 let mut body = sync(operation);
                 if let Some(body) = body.as_object_mut() {
@@ -82,13 +83,14 @@ impl Remote {
 
     /// The whole hash of a plan of the application that is meant.
     async fn whose(&self, name: &str, hash: &str) -> Result<String, ServiceError> {
-        let key = self.key(name).await?;
-        let line: PlanLine = self.read(&format!("/api/v1/plans/{}", part(hash))).await?;
-        if (line.namespace.as_str(), line.name.as_str()) != (key.namespace.as_str(), key.name.as_str()) {
-            let why = format!("it is one of application {}/{}, and not of {name}", line.namespace, line.name);
-            return Err(ServiceError::UnknownPlan { text: hash.to_owned(), why });
-        }
-        Ok(line.hash)
+        let AppKey { namespace, name } = self.key(name).await?;
+        let asking = Asking::get(&format!("/api/v1/plans/{}", part(hash)));
+        let found = self.0.ask::<PlanLine>(asking.with("application", &format!("{namespace}/{name}"))).await;
+        let unknown = |error| match error {
+            ServiceError::Refused { message } => ServiceError::BadInput { message },
+            error => error,
+        };
+        found.map(|line| line.hash).map_err(unknown)
     }
 
     async fn act(

@@ -94,7 +94,7 @@ impl Remote {
             }
             Request::DeleteApplicationSet { name, orphan, reason, .. } => {
                 let orphan = if *orphan { "true" } else { "false" };
-                Asking::delete(&self.path(name, "").await?).with("orphan", orphan).with("reason", reason)
+                Asking::delete(&self.path(name, "").await?).with("orphan", orphan).because(reason)
             }
             _ => return Err(ServiceError::refused("this is asked of a process on this machine only")),
         };

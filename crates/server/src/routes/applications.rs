@@ -238,19 +238,15 @@ async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceLine>, Pro
 struct DiffQuery {
     /// Branch, tag or commit, instead of the application's.
     revision: Option<String>,
-    /// The same of several sources, one for each, in their order and with commas between them; an empty one is that of its source.
-    /// Instead of `revision`.
-    revisions: Option<String>,
+    /// The same of several sources, once for each, in their order; an empty one is that of its source. Instead of `revision`.
+    revisions: Vec<String>,
 }
 
 impl DiffQuery {
     /// What is named, one for each source; nothing where its own are meant.
     fn named(self) -> Result<Vec<String>, Problem> {
-        let several = self.revisions.filter(|several| !several.is_empty());
-        let several: Vec<String> =
-            several.iter().flat_map(|several| several.split(',')).map(str::to_owned).collect();
-        one_of(self.revision.as_ref(), &several)?;
-        Ok(self.revision.into_iter().chain(several).collect())
+        one_of(self.revision.as_ref(), &self.revisions)?;
+        Ok(self.revision.into_iter().chain(self.revisions).collect())
     }
 }
 
@@ -299,20 +295,17 @@ async fn plan_next(call: Call<DiffQuery>) -> Answer {
     json(StatusCode::OK, &plan::of(&plan, &WaveNumbers::default(), &[]))
 }
 
-/// What the deletion of an application would do.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct ApplicationDeletion {
-    /// The document that it is written down in is removed from the folder that is served.
-    removes_file: bool,
-    #[serde(flatten)]
-    plan: DeletionPlan,
+/// How it would be deleted.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct DeletionQuery {
+    /// What would become of its objects: `foreground`, the default, `background` or `orphan`.
+    cascade: Cascade,
 }
 
-async fn plan_deletion(call: Call<DeleteQuery>) -> Result<ApplicationDeletion, Problem> {
+async fn plan_deletion(call: Call<DeletionQuery>) -> Result<DeletionPlan, Problem> {
     let (serving, _) = one(&call).await?;
-    let plan = serving.plan_deletion(&named(&call), call.query.cascade).await?;
-    Ok(ApplicationDeletion { removes_file: serving.goes_with_file(&named(&call)).await?, plan })
+    Ok(serving.plan_deletion(&named(&call), call.query.cascade).await?)
 }
 
 async fn window(call: Call) -> Result<WindowLine, Problem> {

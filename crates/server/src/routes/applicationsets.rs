@@ -319,6 +319,9 @@ async fn approve(mut call: Call<Nothing, ApproveBody>) -> Result<SetExplanation,
     let ApproveBody { step, deletions, run, reason } = std::mem::take(&mut call.body);
     let asked = match (step, deletions) {
         (Some(_), Some(_)) => return Err(Problem::bad("say one of the two: step, or deletions")),
+        (None, Some(_)) if run.is_some() => {
+            return Err(Problem::bad("run is about a rollout; deletions are those of that token"));
+        }
         (None, Some(token)) => SetWish::ApproveDeletions { token },
         (step, None) => SetWish::Approve { step },
     };

@@ -9,14 +9,14 @@ use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{HookLogView, OperationView, Scope};
 use tidegate_model::{OperationId, OperationPhase, Override, StreamKind, Timestamp};
 use tidegate_oplog::{LogError, Lookup, StreamName};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Wish;
 use tidegate_service::documents::events::{self, EventDocument};
 use tidegate_service::documents::facts::{self, FactDocument};
 use tidegate_service::documents::filter::Filter;
-use tidegate_service::documents::record::{Record, RecordDocument};
+use tidegate_service::documents::record::{AttemptLog, Record, RecordDocument, attempt_logs};
 use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
 use tidegate_service::error::ServiceError;
+use tidegate_service::operations::instance;
 
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
@@ -146,7 +146,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
     let limit = pages::limit(limit)?;
     let of = "operations";
     let before: Option<OperationId> = page.map(|word| pages::place(&of, &word)).transpose()?;
-    let application = application.map(|text| AppKey::named(&text).instance());
+    let application = application.as_deref().map(instance);
     let lookup = Lookup { application, open, ..Lookup::all() };
     let listed = call.site.queries()?.operations(lookup).await?;
     // Ids are in the order in which operations were begun.
@@ -172,6 +172,9 @@ pub(super) fn id<Q, B>(call: &Call<Q, B>) -> Result<OperationId, Problem> {
 struct OperationAnswer {
     #[serde(flatten)]
     operation: OperationView,
+    /// What the containers of failed hooks wrote last, in every attempt; left out where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logs: Option<Vec<AttemptLog>>,
     /// Whether the process works on it; nothing where that cannot be told.
     at_work: Option<bool>,
     /// Of one whose facts were compacted, so that it has neither waves nor objects any more: its line, as in the list.
@@ -180,9 +183,17 @@ struct OperationAnswer {
 }
 
 async fn get(call: Call) -> Result<OperationAnswer, Problem> {
-    let found = call.site.queries()?.inspect(id(&call)?).await?;
+    let queries = call.site.queries()?;
+    let found = queries.inspect(id(&call)?).await?;
     let (operation, at_work) = (found.operation, found.explanation.at_work);
-    Ok(OperationAnswer { operation, at_work, kept: found.kept })
+    let logs = match operation.retry_count {
+        0 => None,
+        // What is damaged of it is told among its warnings.
+        _ => Some(
+            queries.facts(operation.id).await.map_or_else(|_| Vec::new(), |(facts, ..)| attempt_logs(&facts)),
+        ),
+    };
+    Ok(OperationAnswer { operation, logs, at_work, kept: found.kept })
 }
 
 async fn explain(call: Call) -> Result<ExplanationDocument, Problem> {

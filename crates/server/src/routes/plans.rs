@@ -104,8 +104,17 @@ fn known(serving: &Serving, application: &str) -> Result<(), Problem> {
     is_there.then_some(()).ok_or_else(none)
 }
 
-async fn get(call: Call) -> Answer {
-    let found = serving(&call).await?.kept_plan(None, call.name("hash"), Some(&call.by.name)).await?;
+/// Of which application it is to be.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct GetQuery {
+    /// Its name, or NAMESPACE/NAME: a plan of another one is none.
+    application: Option<String>,
+}
+
+async fn get(call: Call<GetQuery>) -> Answer {
+    let of = call.query.application.as_deref();
+    let found = serving(&call).await?.kept_plan(of, call.name("hash"), Some(&call.by.name)).await?;
     document(StatusCode::OK, &found)
 }
 

@@ -149,11 +149,10 @@ impl Serving {
         Ok(AppKey::of(self.only(text)?.as_ref()))
     }
 
-    /// Whether the application that is meant is written down in a file of the folder that is served, which its deletion removes.
-    pub async fn goes_with_file(&self, text: &str) -> Result<bool, ServiceError> {
-        let application = self.only(text)?;
-        let is_in_file = !self.shared.store.is_shared() && set_of(&application).is_none();
-        Ok(is_in_file && self.shared.store.keeps(&application).await.is_none())
+    /// Whether the document that an application is written down in goes with it.
+    async fn goes_with_file(&self, application: &Application) -> bool {
+        let is_in_file = !self.shared.store.is_shared() && set_of(application).is_none();
+        is_in_file && self.shared.store.keeps(application).await.is_none()
     }
 
     /// Asks for an operation of the application that is meant. Returns when that is durable.
@@ -228,6 +227,7 @@ impl Serving {
         let application = self.as_written(text).await?;
         let planned = deleting::plan(&self.shared, &application, cascade).await;
         let mut plan = planned.map(|plan| DeletionPlan::of(&plan)).map_err(ServiceError::refused)?;
+        plan.removes_file = self.goes_with_file(&application).await;
         if application.is_deleting() {
             return Ok(plan);
         }

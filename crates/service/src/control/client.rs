@@ -17,8 +17,11 @@ use super::protocol::{OUTPUT_BYTES_MAX, REPLY_BYTES_MAX, Reply, Request};
 use crate::error::ServiceError;
 use crate::route::{accept, unexpected};
 
-/// A wish is answered when it is durable, which takes a moment on a busy disk.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// A wish is answered when it is durable, which takes a moment on a busy disk, and a question about a repository when that has
+/// answered: as long as the API has for it.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// A question that is answered from memory.
+const TOLD_WITHIN: Duration = Duration::from_secs(30);
 /// How often it is looked whether whoever was asked has been stopped meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -41,17 +44,9 @@ pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, ServiceError
     if is_stopped(peer) {
         return Ok(Asked::Silent);
     }
-    let is_question = !matches!(
-        request,
-        Request::Wish { .. }
-            | Request::SyncApplication { .. }
-            | Request::TerminateApplication { .. }
-            | Request::RollbackApplication { .. }
-            | Request::DeleteApplication { .. }
-            | Request::WishApplicationSet { .. }
-            | Request::DeleteApplicationSet { .. }
-    );
-    let give_up = Instant::now() + ANSWER_WITHIN;
+    let is_told = is_told(request);
+    let within = if is_told { TOLD_WITHIN } else { ANSWER_WITHIN };
+    let give_up = Instant::now() + within;
     let exchange = exchange(stream, request);
     tokio::pin!(exchange);
     loop {
@@ -61,17 +56,41 @@ pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, ServiceError
             Ok(Err(error)) => {
                 return Err(ServiceError::Control { problem: format!("gave no usable answer: {error}") });
             }
-            Err(_) if is_question && (is_stopped(peer) || Instant::now() >= give_up) => {
+            Err(_) if is_told && (is_stopped(peer) || Instant::now() >= give_up) => {
                 return Ok(Asked::Silent);
             }
-            // A wish was heard, and may still come true: that is no refusal.
+            // A wish was heard, and may still come true: that is no refusal. A repository or a cluster may be what hangs.
             Err(_) if Instant::now() >= give_up => {
-                let problem = format!("did not answer within {} s", ANSWER_WITHIN.as_secs());
+                let problem = format!("did not answer within {} s", within.as_secs());
                 return Err(ServiceError::Control { problem });
             }
             Err(_) => {}
         }
     }
+}
+
+/// Whether a request is answered by what the process knows: neither a wish nor a question that a repository or a cluster is asked.
+fn is_told(request: &Request) -> bool {
+    !matches!(
+        request,
+        Request::Wish { .. }
+            | Request::SyncApplication { .. }
+            | Request::TerminateApplication { .. }
+            | Request::RollbackApplication { .. }
+            | Request::DeleteApplication { .. }
+            | Request::RefreshApplication { .. }
+            | Request::DiffApplication { .. }
+            | Request::PlanDeletion { .. }
+            | Request::PlanApplication { .. }
+            | Request::DiffPlan { .. }
+            | Request::ApprovePlan { .. }
+            | Request::SyncPlan { .. }
+            | Request::WishApplicationSet { .. }
+            | Request::RefreshApplicationSet { .. }
+            | Request::PlanApplicationSetDeletion { .. }
+            | Request::DeleteApplicationSet { .. }
+            | Request::DeleteSimulated { .. }
+    )
 }
 
 /// What hooks write, as the process at work tells it.

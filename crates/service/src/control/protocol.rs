@@ -18,7 +18,7 @@ use crate::operations::Listed;
 use crate::sets::{SetDeletion, SetExplanation, SetWish};
 
 /// The longest request; replies hold whole operations and may be longer.
-pub(super) const REQUEST_BYTES_MAX: u64 = 64 << 10;
+pub(super) const REQUEST_BYTES_MAX: u64 = 256 << 10;
 /// The longest reply, in bytes. One that is longer is no usable answer.
 pub(super) const REPLY_BYTES_MAX: u64 = 1 << 30;
 /// The longest reply that tells a line of a hook, in bytes: in JSON a sign may take six.
@@ -232,6 +232,9 @@ pub enum Request {
         /// Its name, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
+        /// Who asks; told by the system.
+        #[serde(default)]
+        by: String,
     },
     /// A kept plan.
     KeptPlan {
@@ -239,6 +242,9 @@ pub enum Request {
         name: String,
         /// Its hash, or the beginning of it.
         hash: String,
+        /// Who asks; told by the system.
+        #[serde(default)]
+        by: String,
     },
     /// What a kept plan would change now.
     DiffPlan {
@@ -304,6 +310,8 @@ impl Request {
             | Self::DeleteApplication { by, .. }
             | Self::RollbackApplication { by, .. }
             | Self::WishApplicationSet { by, .. }
+            | Self::Plans { by, .. }
+            | Self::KeptPlan { by, .. }
             | Self::ApprovePlan { by, .. }
             | Self::SyncPlan { by, .. }
             | Self::DeleteApplicationSet { by, .. } => *by = user,

@@ -180,6 +180,15 @@ async fn serve(stream: UnixStream, owner: u32, queries: &Queries, leaving: &Atom
             Err(error) => refusal(&error),
         },
         Ok(request) => queries.reply(request.asked_by(peer)).await,
+        Err(_)
+            if !line.ends_with(b"\n")
+                && u64::try_from(line.len()).is_ok_and(|length| length >= REQUEST_BYTES_MAX) =>
+        {
+            Reply::Failed(format!(
+                "takes no request of more than {} KiB; ask for less at once",
+                REQUEST_BYTES_MAX >> 10
+            ))
+        }
         Err(error) => Reply::Failed(format!("did not understand ({error}); are both of the same version?")),
     };
     write.write_all(&line_of(&reply)?).await?;

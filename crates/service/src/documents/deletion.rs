@@ -8,6 +8,9 @@ use tidegate_model::{Action, Phase, Plan, Task, Warning};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionPlan {
+    /// The document that it is written down in is removed from the folder that is served.
+    #[serde(default)]
+    pub removes_file: bool,
     /// What goes, and the hooks that run, in their order.
     pub steps: Vec<DeletionStep>,
     /// What stays, and why.
@@ -52,7 +55,7 @@ impl DeletionPlan {
         let (stays, steps): (Vec<_>, Vec<_>) =
             steps.partition(|(_, _, task)| task.action == Action::PruneSkipped);
         let all = |steps: Vec<(Phase, i64, &Task)>| steps.into_iter().map(DeletionStep::of).collect();
-        Self { steps: all(steps), stays: all(stays), warnings: plan.warnings.clone() }
+        Self { removes_file: false, steps: all(steps), stays: all(stays), warnings: plan.warnings.clone() }
     }
 }
 

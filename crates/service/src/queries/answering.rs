@@ -99,11 +99,11 @@ impl Queries {
                 self.sets().await?.delete(&name, orphan, by, reason).await.map(|()| Reply::Done)
             }
             Request::SyncWindow { name } => self.serving().await?.window(&name).map(Reply::SyncWindow),
-            Request::Plans { name } => {
-                self.serving().await?.plans(name.as_deref(), None).await.map(Reply::Plans)
+            Request::Plans { name, by } => {
+                self.serving().await?.plans(name.as_deref(), Some(&by)).await.map(Reply::Plans)
             }
-            Request::KeptPlan { name, hash } => {
-                self.serving().await?.kept_plan(Some(&name), &hash, None).await.map(plan_reply)
+            Request::KeptPlan { name, hash, by } => {
+                self.serving().await?.kept_plan(Some(&name), &hash, Some(&by)).await.map(plan_reply)
             }
             Request::DiffPlan { name, hash } => {
                 let (objects, findings) = self.serving().await?.diff_plan(Some(&name), &hash).await?;

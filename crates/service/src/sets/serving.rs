@@ -136,6 +136,9 @@ impl SetServing {
         (by, why): (String, String),
     ) -> Result<(), ServiceError> {
         let why = reason_line(&why);
+        if why.is_empty() && matches!(wish, SetWish::Skip { .. }) {
+            return Err(ServiceError::refused("say why: a reason is needed to skip anything"));
+        }
         self.request(text, |reply| SetMessage::Wish { wish, run, by, why, reply }).await
     }
 

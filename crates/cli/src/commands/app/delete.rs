@@ -16,7 +16,7 @@ use super::way::{Shown, Way};
 use crate::args::AppDeleteArgs;
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::{Printer, Style, Text, counted, one_line};
+use crate::output::{DOCUMENT_GOES, Printer, Style, Text, counted, one_line};
 use crate::signals::Signals;
 
 /// Before what a deletion has left where it is, in the message of its operation.
@@ -76,6 +76,9 @@ async fn tell_of(
         (Ok(plan), _) => {
             printer.out(&text(what_goes(&plan)))?;
             plan.warnings.iter().for_each(|warning| printer.warn(&warning.to_string()));
+            if plan.removes_file {
+                printer.warn(DOCUMENT_GOES);
+            }
         }
         (Err(error), Shown::Told(_)) => printer.warn(&format!("what would go cannot be told: {error}")),
         (Err(error), Shown::Read(read)) => {

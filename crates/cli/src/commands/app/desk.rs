@@ -17,7 +17,7 @@ use tidegate_service::error::ServiceError;
 use tidegate_service::lines::{PlanLine, WindowLine};
 use tidegate_service::reach::{self, Reached};
 use tidegate_service::route;
-use tidegate_service::state_dir::StateDir;
+use tidegate_service::state_dir::{StateDir, ask_elsewhere};
 
 use crate::args::ServiceArgs;
 use crate::error::CliError;
@@ -41,6 +41,7 @@ impl Desk {
     pub fn of(args: &ServiceArgs) -> Result<Self, CliError> {
         Ok(match &args.server {
             Some(url) => {
+                args.hint().into_iter().for_each(ask_elsewhere);
                 Self::There(Box::new(Remote::new(url, args.token_file.as_deref(), args.ca.as_deref())?))
             }
             None => Self::Here(StateDir::resolve(args.state.named())?),

@@ -133,17 +133,26 @@ async fn of_set(way: &Way, application: &Application) -> Option<OfSet> {
 }
 
 /// The oldest operation of an application that is not over and was begun before this one, which waits for that: it may be one of
-/// `tidegate sync`. The API of a service elsewhere is not asked for it.
+/// `tidegate sync`.
 async fn older(
     way: &Way,
     application: &Application,
     than: OperationId,
     printer: &Printer,
 ) -> Option<OperationId> {
-    let Way::Service(Desk::Here(state_dir)) = way else { return None };
-    let asked = Request::List { app: Some(instance_name(application)), open: true };
-    let Ok(Reply::Operations(open)) = route::ask(state_dir, printer, asked).await else { return None };
-    let open = open.into_iter().filter(|one| one.unknown_kind.is_none());
+    let app = instance_name(application);
+    let open: Vec<OperationId> = match way {
+        Way::Service(Desk::Here(state_dir)) => {
+            let asked = Request::List { app: Some(app), open: true };
+            let Ok(Reply::Operations(open)) = route::ask(state_dir, printer, asked).await else {
+                return None;
+            };
+            let open = open.into_iter().filter(|one| one.unknown_kind.is_none());
+            open.map(|one| one.operation).collect()
+        }
+        Way::Service(Desk::There(remote)) => remote.open_operations(&app).await.ok()?,
+        Way::Cluster(_) => return None,
+    };
     // Ids sort by time.
-    open.map(|one| one.operation).filter(|one| *one < than).min()
+    open.into_iter().filter(|one| *one < than).min()
 }

@@ -21,7 +21,7 @@ pub async fn make(args: &AppPlanArgs, printer: &Printer) -> Result<Ended, CliErr
     let desk = Way::service(&args.way, PLANS)?;
     let name = args.name.clone();
     let request = match &args.hash {
-        Some(hash) => Request::KeptPlan { name, hash: hash.clone() },
+        Some(hash) => Request::KeptPlan { name, hash: hash.clone(), by: String::new() },
         None => {
             let known = desk.one(&args.name, printer).await?;
             let wish = SyncWish {
@@ -63,7 +63,7 @@ pub async fn list(
     way: &WayArgs,
     printer: &Printer,
 ) -> Result<Ended, CliError> {
-    let lines = Way::service(way, PLANS)?.plans(&Request::Plans { name }).await?;
+    let lines = Way::service(way, PLANS)?.plans(&Request::Plans { name, by: String::new() }).await?;
     match output {
         Format::Text if lines.is_empty() => printer.note("no plan is kept"),
         Format::Text => printer.out(&plans::list(&lines, printer.width()))?,

@@ -17,7 +17,7 @@ use crate::commands::app::desk::Desk;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::set_plan::{self, DeletionPlan};
-use crate::output::{Printer, set};
+use crate::output::{DOCUMENT_GOES, Printer, set};
 use crate::signals::Signals;
 
 pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
@@ -96,9 +96,7 @@ async fn show(
 /// Says that what a set is written down in goes with it.
 fn tell_of_file(deletion: &SetDeletion, printer: &Printer) {
     if deletion.removes_file {
-        printer.warn(
-            "its document is removed from the folder that is served; whoever needs it again takes it from where it is kept",
-        );
+        printer.warn(DOCUMENT_GOES);
     }
 }
 

@@ -93,8 +93,7 @@ impl Serving {
         hash: &str,
         (by, reason): (String, String),
     ) -> Result<PlanLine, ServiceError> {
-        let found = self.find_plan(text, hash).await;
-        let (line, plan) = found.map_err(|error| self.with_what_waits(text, error))?;
+        let (line, plan) = self.find_plan(text, hash).await?;
         let application = self.of_plan(&line)?;
         let key = AppKey::of(&application);
         self.check_approval(&application, &line, &by).await?;
@@ -110,27 +109,16 @@ impl Serving {
         Ok(self.plan_line(&line))
     }
 
-    /// Whoever approves a plan that is not there means the one that waits, if one does.
+    /// Whoever names a plan that is not there means the one that waits, if one does.
     fn with_what_waits(&self, text: Option<&str>, error: ServiceError) -> ServiceError {
         let ServiceError::UnknownPlan { text: hash, .. } = &error else { return error };
-        let Some(key) =
-            text.filter(|_| is_hash(&hash.to_ascii_lowercase())).and_then(|text| self.one(text).ok())
-        else {
-            return error;
-        };
-        let application = self.application(&key);
-        let why = match application
-            .as_deref()
-            .and_then(waiting_plan)
-            .map(|hash| hash.get(..12).unwrap_or(hash))
-        {
-            Some(waits) => {
-                format!("what waits for an approval is plan {waits}: `tidegate app approve {key} {waits}`")
-            }
-            None => format!(
-                "no plan of application {key} waits for an approval; `tidegate app plans {key}` shows those that are kept"
-            ),
-        };
+        let is_hash = is_hash(&hash.to_ascii_lowercase());
+        let key = text.filter(|_| is_hash).and_then(|text| self.one(text).ok());
+        let waits =
+            key.and_then(|key| Some((waiting_plan(self.application(&key)?.as_ref())?.to_owned(), key)));
+        let Some((waits, key)) = waits else { return error };
+        let waits = waits.get(..12).unwrap_or(&waits);
+        let why = format!("what waits for an approval is plan {waits}: `tidegate app approve {key} {waits}`");
         ServiceError::UnknownPlan { text: hash.clone(), why }
     }
 
@@ -214,6 +202,11 @@ impl Serving {
 
     /// A plan that is meant, with what is known of it.
     async fn find_plan(&self, text: Option<&str>, hash: &str) -> Result<(KeptLine, KeptPlan), ServiceError> {
+        let found = self.find_kept(text, hash).await;
+        found.map_err(|error| self.with_what_waits(text, error))
+    }
+
+    async fn find_kept(&self, text: Option<&str>, hash: &str) -> Result<(KeptLine, KeptPlan), ServiceError> {
         let key = text.map(|text| self.one(text)).transpose()?;
         let wanted = hash.to_ascii_lowercase();
         if !is_hash(&wanted) {
