@@ -50,6 +50,9 @@ pub struct Policy {
     problems: Vec<String>,
 }
 
+/// How an approval is told that cannot be had.
+const BY_NOBODY: &str = "an approval that nobody may give";
+
 /// Who has asked for a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author<'a> {
@@ -185,7 +188,7 @@ impl Rule {
     fn words(&self, askers: Askers<'_>) -> String {
         let Self { of, names, others, is_wrong } = self;
         if *is_wrong {
-            return format!("an approval that nobody may give: {APPROVERS} of {of} names nobody");
+            return format!("{BY_NOBODY}: {APPROVERS} of {of} names nobody");
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let who = match names.as_slice() {
@@ -194,7 +197,12 @@ impl Rule {
             [all @ .., last] => format!("{} or {last}", all.join(", ")),
         };
         let but = if *others { askers.excluded() } else { String::new() };
-        format!("an approval by {who}{but} (says {of})")
+        let is_for_nobody =
+            !self.names.is_empty() && !self.names.iter().any(|name| self.allows(askers, name));
+        match is_for_nobody {
+            true => format!("{BY_NOBODY}: it is to be one by {who}{but} (says {of})"),
+            false => format!("an approval by {who}{but} (says {of})"),
+        }
     }
 }
 
@@ -345,14 +353,23 @@ pub struct Told<'a> {
 impl Told<'_> {
     /// As a condition says it.
     pub fn condition(&self) -> String {
-        let Self { application, hash, does, who } = self;
-        format!("plan {hash} ({does}) waits for {who}: tidegate app approve {application} {hash}")
+        let Self { hash, does, who, .. } = self;
+        format!("plan {hash} ({does}) waits for {who}: {}", self.next())
     }
 
     /// As what an operation waits for.
     pub fn awaited(&self) -> String {
-        let Self { application, hash, does, who } = self;
-        format!("{who} of plan {hash} ({does}): tidegate app approve {application} {hash}")
+        let Self { hash, does, who, .. } = self;
+        format!("{who} of plan {hash} ({does}): {}", self.next())
+    }
+
+    /// What to do.
+    fn next(&self) -> String {
+        let Self { application, hash, who, .. } = self;
+        match who.contains(BY_NOBODY) {
+            true => format!("name others in {APPROVERS}, or end it: tidegate app terminate {application}"),
+            false => format!("tidegate app approve {application} {hash}"),
+        }
     }
 }
 

@@ -192,6 +192,19 @@ fn whoever_may_not_approve_is_told_who_may() {
         let refused = named.check(Askers::of(author, asked), &[], "ann").unwrap_err().to_string();
         assert!(refused.contains(&format!(" other than {who}")), "{refused}");
     }
+    // Where it is for others, and for ann alone, it is for nobody when ann asks.
+    let alone = policy(&[], &[ASKS, by_names("ann, others")]);
+    let who = alone.missing(ann, &[]).unwrap();
+    assert_eq!(
+        who,
+        "an approval that nobody may give: it is to be one by ann other than ann, who has made the plan (says application shop)"
+    );
+    let told = Told { application: "shop", hash: "4f2a", does: "1 to create", who: &who }.condition();
+    assert!(
+        told.ends_with("or end it: tidegate app terminate shop") && !told.contains("approve shop"),
+        "{told}"
+    );
+    assert!(!alone.missing(Author::Nobody, &[]).unwrap().contains("nobody"));
     let nobody = policy(&[], &[ASKS, by_names("")]).check(ann, &[], "ben").unwrap_err().to_string();
     assert!(nobody.contains("nobody may give"), "{nobody}");
 }

@@ -249,7 +249,7 @@ impl AppState {
                 drop(reply.send(answer));
             }
             AppMessage::Approve { hash, given, reply } => {
-                let answer = self.approve(hash, given).await;
+                let answer = self.approve(myself, hash, given).await;
                 // Whoever is told that finds what was approved waiting no more.
                 self.step(myself).await;
                 return drop(reply.send(answer));
@@ -258,6 +258,9 @@ impl AppState {
             AppMessage::Looked { about, looked } => self.looked(&about, looked),
             AppMessage::Rollback { id, prune, asker: (by, reason), reply } => {
                 let answer = match request::rollback(&self.application, id, prune) {
+                    _ if self.application.is_deleting() => {
+                        Err(format!("application {} is deleting", self.key))
+                    }
                     Ok(mut asked) => {
                         asked.initiated_by.username = by;
                         request::give_reason(&mut asked, &reason);
@@ -471,7 +474,8 @@ impl AppState {
         if self.unasked().is_some() {
             return;
         }
-        if !self.preparing {
+        // What is approved is carried out, whatever was committed since.
+        if !self.preparing && !self.is_approved() {
             automation::renew(&mut self.application, now);
         }
         let windows = self.shared.windows(&self.application);

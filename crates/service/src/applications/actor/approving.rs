@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
-use tidegate_application::approval::{self, Told};
+use tidegate_application::approval::{self, Policy, Told};
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::running;
 use tidegate_executor::PlanMoved;
@@ -77,16 +77,16 @@ impl AppState {
         if !policy.is_required() || self.application.operation.as_ref().filter(is_about).is_none() {
             return None;
         }
+        if self.is_approved() {
+            return None;
+        }
         approval::renew(&mut self.application, now);
         let asked = self.application.operation.as_ref()?;
         let name = self.key.to_string();
-        let plan = approval::plan_of(asked);
-        let waiting =
-            self.approving.waiting.as_ref().filter(|one| plan == Some(one.line.hash.to_string().as_str()));
-        let told = waiting.map(|one| (one, policy.missing(one.askers(asked), &one.line.approvals)));
+        let told = self.waiting_with(asked);
+        let told = told.and_then(|one| Some((one, policy.missing(one.askers(asked), &one.line.approvals)?)));
         let (awaited, condition) = match told {
-            Some((_, None)) => return None,
-            Some((one, Some(who))) => {
+            Some((one, who)) => {
                 let told =
                     Told { application: &name, hash: &one.line.hash.short(), does: &one.does, who: &who };
                 (told.awaited(), told.condition())
@@ -102,10 +102,23 @@ impl AppState {
         Some(awaited)
     }
 
+    /// The plan that an operation waits with, where that is known.
+    fn waiting_with(&self, asked: &OperationRequest) -> Option<&Waiting> {
+        let plan = approval::plan_of(asked)?;
+        self.approving.waiting.as_ref().filter(|one| one.line.hash.to_string() == plan)
+    }
+
+    /// Whether all is approved of the plan of its operation that has to be: it begins with that, and with nothing else.
+    pub(super) fn is_approved(&self) -> bool {
+        let Some(asked) = self.application.operation.as_ref() else { return false };
+        let Some(waiting) = self.waiting_with(asked) else { return false };
+        let policy = self.shared.approvals(&self.application).ok().filter(Policy::is_required);
+        policy.is_some_and(|policy| policy.missing(waiting.askers(asked), &waiting.line.approvals).is_none())
+    }
+
     /// The revisions that its operation waits with. Whoever ends it has rejected these: they are not synced by themselves then.
     pub(super) fn rejected(&self) -> Option<Vec<String>> {
-        let plan = self.application.operation.as_ref().and_then(approval::plan_of)?;
-        let waiting = self.approving.waiting.as_ref().filter(|one| one.line.hash.to_string() == plan)?;
+        let waiting = self.waiting_with(self.application.operation.as_ref()?)?;
         Some(waiting.revisions.clone())
     }
 
@@ -186,8 +199,13 @@ impl AppState {
         }
     }
 
-    /// Somebody approves a plan. When this returns that is durable.
-    pub(super) async fn approve(&mut self, hash: Digest, given: PlanApproval) -> Result<(), String> {
+    /// Somebody approves a plan. When this returns that is durable, and so is what waits for it.
+    pub(super) async fn approve(
+        &mut self,
+        myself: &ActorRef<AppMessage>,
+        hash: Digest,
+        given: PlanApproval,
+    ) -> Result<(), String> {
         let asked = self.application.operation.as_ref();
         let is_waiting = asked.and_then(approval::plan_of) == Some(hash.to_string().as_str());
         let is_automated = asked.is_some_and(|asked| asked.initiated_by.automated);
@@ -196,6 +214,9 @@ impl AppState {
             && let Some(held) = self.shared.windows(&self.application).held(true, self.now())
         {
             return Err(carrying::held_back(&held));
+        }
+        if is_waiting {
+            self.keep_now(myself).await?;
         }
         let approved = with_plans(&self.shared, move |plans| plans.approve(hash, given)).await;
         let line = approved.map_err(|error| error.to_string())?;

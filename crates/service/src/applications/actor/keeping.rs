@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use tidegate_application::refresh::REFRESH_ANNOTATION;
-use tidegate_application::{conditions, operation, refresh, superseding};
+use tidegate_application::{approval, conditions, operation, refresh, superseding};
 use tidegate_executor::EngineError;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest, SyncStatusCode};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
@@ -84,9 +84,10 @@ fn may_be_late(written: Option<&OperationRequest>, asked: Option<&OperationReque
     written == asked || asked.is_none_or(is_wish)
 }
 
-/// Whether it is one that the application would ask for again, if that were forgotten.
+/// Whether it is one that the application would ask for again, if that were forgotten. One with a plan may be approved by now.
 fn is_wish(asked: &OperationRequest) -> bool {
-    asked.initiated_by.automated && operation::id(asked).is_none() && superseding::next(asked).is_none()
+    let has_begun = operation::id(asked).is_some() || approval::plan_of(asked).is_some();
+    asked.initiated_by.automated && !has_begun && superseding::next(asked).is_none()
 }
 
 /// Whether nothing is different but that it is as a newer commit wants it, too.

@@ -276,6 +276,30 @@ async fn what_was_approved_when_a_process_died_begins_with_the_next_one_and_once
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_approved_when_a_process_died_begins_though_there_is_a_newer_commit() {
+    let mut served = serve(None).await;
+    let mut automated = needing("web", None);
+    automated.spec.sync_policy = Some(serde_json::from_value(json!({"automated": {}})).unwrap());
+    served.write(&automated);
+    let hash = waits(&served, "").await;
+    // As soon as somebody can have seen it, it is known to the next process.
+    let given = PlanApproval { by: "ben".to_owned(), reason: String::new(), at: Timestamp::from_millis(1) };
+    served.plans().await.unwrap().approve(hash.parse().unwrap(), given).unwrap();
+    assert_untouched(&served);
+    served.leave().await;
+    served.commit("web", &manifests("web", "2", "20ms"));
+    served.restart().await;
+    // It is carried out, and the newer commit waits for an approval of its own.
+    let newer = waits(&served, &hash).await;
+    assert_ne!(newer, hash);
+    let (line, _) = served.serving().kept_plan(None, &hash, None).await.unwrap();
+    assert_eq!((line.state, line.operation), (PlanState::Taken, Some(served.made("ConfigMap")[0])));
+    let map = served.sim.objects().into_iter().find(|one| one.name() == "settings-web").unwrap();
+    assert_eq!((map.text("/data/value"), served.made("Job").len()), ("1", 1));
+    served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_by_hand_takes_the_plan_back_and_a_dry_run_needs_none() {
     let mut served = serve(None).await;
     ask(&served, "ann").await.unwrap();
