@@ -344,3 +344,36 @@ fn several_applications_are_synced_and_deleted_by_one_command() {
     gone(&fleet, "frontend");
     Fleet::end(serving);
 }
+
+/// As where a volume is mounted late: what is under way waits for what was known, and goes on when that is there.
+#[test]
+fn a_folder_whose_files_come_late_is_waited_for() {
+    let fleet = Fleet::new();
+    fleet.migrates_for("4s");
+    let serving = fleet.serve();
+    let message =
+        |app: &Value| app["status"]["operationState"]["message"].as_str().unwrap_or_default().to_owned();
+    fleet.until("backend", |app| message(app).contains("waiting for completion of hook batch/Job/migrate"));
+    serving.signal("KILL");
+    serving.finish();
+    let names = ["backend.yaml", "database.yaml", "frontend.yaml"];
+    let aside = |name: &str| fleet.bench.path().join(name);
+    names.iter().for_each(|name| fs::rename(fleet.path(name), aside(name)).unwrap());
+    let serving = fleet.bench.start(&["serve", "--sim", "--apps", "fleet"]);
+    // The hook ends meanwhile, and nothing can be written.
+    let id = fleet.bench.newest_of("backend");
+    let explain = || fleet.bench.run(&["explain", &id]).out;
+    let is_told = |said: String| said.contains("project default is not known yet");
+    assert!(std::iter::repeat_with(explain).take(3000).any(is_told), "{}", explain());
+    assert!(fleet.get("backend")["status"]["operationState"].get("finishedAt").is_none());
+    names.iter().for_each(|name| fs::rename(aside(name), fleet.path(name)).unwrap());
+    fleet.wait(&["backend", "frontend"]);
+    for name in ["backend", "frontend"] {
+        fleet.until(name, |app| app["status"].get("conditions").is_none());
+        let all = fleet.bench.json(&["ops", "list", "--app", name, "-o", "json"]);
+        let phases: Vec<&Value> = all.as_array().unwrap().iter().map(|one| &one["phase"]).collect();
+        assert_eq!(phases, ["Succeeded"], "{all:#}");
+    }
+    assert_eq!(fleet.made("Job", "migrate").len(), 1);
+    Fleet::end(serving);
+}

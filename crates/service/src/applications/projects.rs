@@ -27,6 +27,8 @@ pub struct ProjectSet {
     pub projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
     /// Why there may be others: then the project `default` may be one of them.
     pub unsure: Option<String>,
+    /// Why others may be about to come: what needs one of those waits for it.
+    pub coming: Option<String>,
 }
 
 /// By name; of one that does not count, why.
@@ -181,6 +183,9 @@ impl Projects {
         match (known.counted.get(name), &written.unsure) {
             (Some(Ok(project)), _) => Ok((self.with_own_repositories(project), false)),
             (Some(Err(problem)), _) => Err(unreadable(problem)),
+            (None, _) if let Some(why) = &written.coming => {
+                Err(Missing::Coming(name.to_owned(), why.clone()))
+            }
             (None, Some(problem)) if name == DEFAULT_PROJECT => {
                 Err(unreadable(&format!("it may be in what cannot be read: {problem}")))
             }
@@ -190,6 +195,17 @@ impl Projects {
             }
             (None, _) => Err(Missing::Absent(name.to_owned())),
         }
+    }
+
+    /// Whether some may be about to come.
+    pub fn are_coming(&self) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.written.as_ref().is_some_and(|written| written.coming.is_some())
+    }
+
+    /// Why a project is not known now, where it may be in a moment.
+    pub fn awaited(&self, name: &str) -> Option<String> {
+        self.find(name).err().filter(Missing::is_for_now).map(|missing| missing.to_string())
     }
 
     /// What the project of an application says that means nothing here, and may have been meant to.
@@ -317,12 +333,21 @@ pub(crate) fn is_automated(application: &Application) -> bool {
 pub(crate) enum Missing {
     #[error("the projects, or their global ones, are not known yet")]
     Unknown,
+    #[error("project {0} is not known yet: {1}")]
+    Coming(String, String),
     #[error(
         "Application referencing project {0} which does not exist; write an AppProject of that name, or name another one in spec.project"
     )]
     Absent(String),
     #[error("project {0} cannot be read, so nothing of its applications is synced until that is mended: {1}")]
     Unreadable(String, String),
+}
+
+impl Missing {
+    /// Whether it may be there in a moment.
+    fn is_for_now(&self) -> bool {
+        matches!(self, Self::Unknown | Self::Coming(..))
+    }
 }
 
 impl Permits for Projects {
@@ -334,8 +359,7 @@ impl Permits for Projects {
     ) -> Result<(), ClusterError> {
         let (project, _) = self.find(&mandate.project).map_err(|missing| {
             // It is asked again when they are.
-            let kind =
-                if missing == Missing::Unknown { ErrorKind::Unavailable } else { ErrorKind::Forbidden };
+            let kind = if missing.is_for_now() { ErrorKind::Unavailable } else { ErrorKind::Forbidden };
             ClusterError::new(kind, missing.to_string())
         })?;
         let checked = project::check(&project, mandate, &self.home)

@@ -250,7 +250,13 @@ impl SupervisorState {
                 }
             }
             StoreEvent::Projects(set) => {
-                self.look_at_projects(&self.shared.projects.set(set));
+                let were_coming = self.shared.projects.are_coming();
+                let changed = self.shared.projects.set(set);
+                match were_coming == self.shared.projects.are_coming() {
+                    true => self.look_at_projects(&changed),
+                    // Nobody knows the names of those that are awaited.
+                    false => self.look_at_all(),
+                }
                 self.release_projects(myself);
             }
             StoreEvent::Problems(problems) => self.shared.board.set_problems(problems),
@@ -379,6 +385,12 @@ impl SupervisorState {
     }
 
     /// Applications are looked at again whose projects say something else now.
+    fn look_at_all(&self) {
+        for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
+            drop(actor.send_message(AppMessage::Compare(Level::Latest)));
+        }
+    }
+
     fn look_at_projects(&self, changed: &BTreeSet<String>) {
         for (key, child) in &self.children {
             let is_of = |application: &Arc<Application>| changed.contains(projects::name_of(application));

@@ -78,7 +78,10 @@ impl ApplicationStore for Shelf {
         let (tell, told) = unbounded_channel();
         let mut kept = self.0.lock().unwrap();
         kept.tell = Some(tell);
-        kept.tell(StoreEvent::Projects(ProjectSet { projects: kept.projects.clone(), unsure: None }));
+        kept.tell(StoreEvent::Projects(ProjectSet {
+            projects: kept.projects.clone(),
+            ..ProjectSet::default()
+        }));
         kept.applications.values().for_each(|one| kept.tell(stored(one)));
         kept.tell(StoreEvent::Settled);
         told
@@ -422,7 +425,10 @@ impl Served {
         let project: AppProject = serde_json::from_value(project).unwrap();
         let mut kept = self.shelf.0.lock().unwrap();
         kept.projects.insert("default".to_owned(), Ok(Arc::new(project)));
-        kept.tell(StoreEvent::Projects(ProjectSet { projects: kept.projects.clone(), unsure: None }));
+        kept.tell(StoreEvent::Projects(ProjectSet {
+            projects: kept.projects.clone(),
+            ..ProjectSet::default()
+        }));
     }
 
     /// Waits until an application is shown as it should be.

@@ -56,7 +56,10 @@ fn named(spec: &Value) -> Arc<AppProject> {
 }
 
 fn only(project: &Arc<AppProject>) -> ProjectSet {
-    ProjectSet { projects: BTreeMap::from([("shop".to_owned(), Ok(Arc::clone(project)))]), unsure: None }
+    ProjectSet {
+        projects: BTreeMap::from([("shop".to_owned(), Ok(Arc::clone(project)))]),
+        ..ProjectSet::default()
+    }
 }
 
 fn everything() -> Arc<AppProject> {
@@ -350,6 +353,7 @@ fn what_is_not_known_permits_nothing() {
     let set = |unsure: Option<&str>| ProjectSet {
         projects: BTreeMap::from([("shop".to_owned(), Ok(everything())), broken()]),
         unsure: unsure.map(str::to_owned),
+        coming: None,
     };
     let names = |names: &[&str]| names.iter().copied().map(str::to_owned).collect::<BTreeSet<_>>();
     assert_eq!(projects.set(set(None)), names(&["broken", "shop"]));
@@ -362,6 +366,15 @@ fn what_is_not_known_permits_nothing() {
     assert_eq!(projects.set(set(Some("b.yaml: damaged"))), names(&[]));
     assert_eq!(projects.set(ProjectSet::default()), names(&["broken", "default", "shop"]));
     assert_eq!(find("default"), Ok(true));
+    // Those that may be about to come are waited for, and those that are there count.
+    let coming = ProjectSet { coming: Some("apps: its files are still coming".to_owned()), ..set(None) };
+    projects.set(coming);
+    for name in ["default", "other"] {
+        let awaited = format!("project {name} is not known yet: apps: its files are still coming");
+        assert_eq!((find(name), projects.awaited(name)), (Err(awaited.clone()), Some(awaited)));
+    }
+    assert_eq!((find("shop"), projects.awaited("shop")), (Ok(false), None));
+    assert_eq!((projects.awaited("broken"), projects.are_coming()), (None, true));
 }
 
 /// What Argo CD's settings say of global projects.
@@ -439,7 +452,7 @@ async fn the_rules_of_a_global_project_count_where_it_is_one_and_as_they_are_now
     let set = |platform: Option<Arc<AppProject>>| {
         let platform = platform.map(|one| ("platform".to_owned(), Ok(one)));
         let shop = ("shop".to_owned(), Ok(everything()));
-        ProjectSet { projects: platform.into_iter().chain([shop]).collect(), unsure: None }
+        ProjectSet { projects: platform.into_iter().chain([shop]).collect(), ..ProjectSet::default() }
     };
     let denies = || platform(json!({"namespaceResourceBlacklist": [{"group": "*", "kind": "Secret"}]}));
     let names = |names: &[&str]| names.iter().copied().map(str::to_owned).collect::<BTreeSet<_>>();

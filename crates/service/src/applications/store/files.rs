@@ -125,6 +125,11 @@ impl Files {
         self.before == Before::Missing && !self.has_looked_twice
     }
 
+    /// The folder that they are in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Whether the folder itself cannot be read.
     pub fn is_away(&self) -> bool {
         self.is_away
@@ -133,7 +138,7 @@ impl Files {
     /// Reads what has changed, and says whether anything has. `removed`: files that were taken away on purpose.
     pub fn look(&mut self, removed: &BTreeMap<PathBuf, AppKey>) -> bool {
         let began = Instant::now();
-        let was_away = self.is_away;
+        let (was_away, was_coming) = (self.is_away, self.is_coming());
         let (found, problems) = self.stamps();
         // A list may take long: what it says was true at its end at the latest.
         let now = Instant::now();
@@ -169,7 +174,8 @@ impl Files {
             true => self.has_looked_twice |= self.beginning.is_sure((began, now), has_read, patience),
             false => self.beginning = Absence::default(),
         }
-        has_changed
+        // That nothing comes any more is news by itself.
+        has_changed | (was_coming && !self.is_coming())
     }
 
     /// How long what is not found is waited for: while nothing speaks against its being gone, and at the longest.

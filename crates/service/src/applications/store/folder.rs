@@ -266,6 +266,7 @@ impl Watcher {
             self.is_as_before(key, Arc::make_mut(stored));
         }
         let lost = if self.settled { BTreeMap::new() } else { self.recall() };
+        self.unplaced.retain(|key, _| !current.contains_key(key));
         let mut events = self.projects_are(projects, &problems);
         problems.extend(self.made.each().flat_map(|seen| seen.problems.iter().cloned()));
         for (key, made) in self.made.all(|seen| &seen.applications, |lacks| &lacks.applications, twice) {
@@ -301,11 +302,10 @@ impl Watcher {
     /// What was never read may say that the project `default` forbids something.
     fn projects_are(&mut self, projects: Named, problems: &[String]) -> Vec<StoreEvent> {
         let is_coming = self.files.is_coming() && self.is_missing();
-        let bare = self.why_bare().or_else(|| is_coming.then(|| "its files are still coming".to_owned()));
-        let hides = self.files.hides_projects() || bare.is_some();
-        self.is_blind = hides && (self.is_blind || !self.settled);
-        let problems: Vec<String> = problems.iter().cloned().chain(bare).collect();
-        let set = projects::of_files(projects, Some(problems.as_slice()).filter(|_| self.is_blind));
+        let words = || format!("{}: its files are still coming", self.files.folder().display());
+        let coming = self.why_bare().or_else(|| is_coming.then(words));
+        self.is_blind = self.files.hides_projects() && (self.is_blind || !self.settled);
+        let set = projects::of_files(projects, Some(problems).filter(|_| self.is_blind), coming);
         if self.projects.as_ref() == Some(&set) {
             return Vec::new();
         }

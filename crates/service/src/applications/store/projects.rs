@@ -32,10 +32,10 @@ pub(super) fn add(all: &mut Named, name: String, project: Result<Arc<AppProject>
     all.insert(name, project);
 }
 
-/// All that are in files. `problems`: why there may be others, which nobody has seen yet.
-pub(super) fn of_files(projects: Named, problems: Option<&[String]>) -> ProjectSet {
+/// All that are in files. `problems`: why there may be others, which nobody has seen yet; `coming`: why others may be about to come.
+pub(super) fn of_files(projects: Named, problems: Option<&[String]>, coming: Option<String>) -> ProjectSet {
     let unsure = problems.filter(|_| !projects.contains_key(DEFAULT_PROJECT));
-    ProjectSet { unsure: unsure.map(|problems| problems.join("; ")), projects }
+    ProjectSet { unsure: unsure.map(|problems| problems.join("; ")), projects, coming }
 }
 
 /// Those of a namespace of a cluster.
@@ -65,5 +65,5 @@ pub(super) fn followed(known: &mut Option<Named>, what: Followed) -> Option<Proj
         }
     }
     let projects = known.clone().filter(|_| *known != before)?;
-    Some(ProjectSet { projects, unsure: None })
+    Some(ProjectSet { projects, ..ProjectSet::default() })
 }

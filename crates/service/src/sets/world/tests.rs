@@ -160,7 +160,7 @@ fn what_is_generated_from_is_signed_as_the_project_wants_it() {
         "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "signed"}, "spec": spec,
     });
     let projects = BTreeMap::from([("signed".to_owned(), Ok(serde_json::from_value(project).unwrap()))]);
-    first.projects.set(ProjectSet { projects, unsure: None });
+    first.projects.set(ProjectSet { projects, ..ProjectSet::default() });
     let of = |project: &str, revision: &str| {
         let generator =
             json!({"git": {"repoURL": "./signed.git", "revision": revision, "directories": [{"path": "*"}]}});

@@ -195,10 +195,10 @@ fn of_a_folder_without_files_at_the_start_nothing_is_gone() {
     for _ in 0..3 {
         assert_eq!(told(&mut again), Vec::<String>::new());
     }
-    assert!(again.projects.as_ref().unwrap().unsure.is_some(), "what is permitted is not known either");
+    assert!(again.projects.as_ref().unwrap().coming.is_some(), "what is permitted is not known either");
     write("web.yaml", WEB);
     let (second, third) = (told(&mut again), told(&mut again));
-    assert!(again.projects.as_ref().unwrap().unsure.is_none());
+    assert!(again.projects.as_ref().unwrap().coming.is_none());
     assert!(second.contains(&"applied web".to_owned()), "{second:?}");
     assert!(second.iter().all(|one| !one.contains("deleting")), "{second:?}");
     assert_eq!(third, ["applied other deleting"], "others may come with it");
