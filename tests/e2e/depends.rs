@@ -88,6 +88,7 @@ fn a_cycle_is_named_by_each_that_is_in_it() {
     let fleet = Fleet::new();
     depends(&fleet, "frontend", "backend");
     depends(&fleet, "backend", "argocd/frontend");
+    depends(&fleet, "database", "backend");
     let serving = fleet.serve();
     let frontend = fleet.condition("frontend", "DependencyError");
     assert!(frontend.contains("frontend → backend → frontend"), "{frontend}");
@@ -108,7 +109,11 @@ fn a_cycle_is_named_by_each_that_is_in_it() {
     fleet.condition("frontend", "DependencyError");
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     fs::remove_file(fleet.path("frontend.yaml")).unwrap();
-    assert!(is_gone(&fleet, "frontend") && is_gone(&fleet, "backend"));
+    assert!(is_gone(&fleet, "frontend"));
+    // Who depends on them, and is none of them, is waited for.
+    fleet.until("backend", |app| message(app).contains("database, which depends on it"));
+    fs::remove_file(fleet.path("database.yaml")).unwrap();
+    assert!(is_gone(&fleet, "backend"));
     Fleet::end(serving);
 }
 

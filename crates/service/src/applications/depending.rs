@@ -21,6 +21,18 @@ struct Known {
     of: BTreeMap<AppKey, BTreeSet<AppKey>>,
 }
 
+impl Known {
+    /// All that an application depends on, and what those depend on.
+    fn needed_by(&self, key: &AppKey) -> BTreeSet<AppKey> {
+        let (mut all, mut next) = (BTreeSet::new(), vec![key]);
+        while let Some(one) = next.pop() {
+            let wanted = self.of.get(one).into_iter().flatten();
+            next.extend(wanted.filter(|wanted| all.insert((*wanted).clone())));
+        }
+        all
+    }
+}
+
 impl Depending {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,11 +70,13 @@ impl Depending {
     }
 
     /// Those that are still there and keep an application from going, as they depend on it; nothing before all have said on whom
-    /// they depend.
+    /// they depend. Those of a cycle keep none of each other: they would wait for ever.
     pub fn keep(&self, key: &AppKey, board: &Board) -> Option<Vec<(AppKey, Arc<Application>)>> {
         let own = name(key);
         // Nobody keeps what belongs to others from going.
-        let heard = self.on(key)?.into_iter().filter(|other| name(other).is_heard_by(&own));
+        let needed = self.known().needed_by(key);
+        let heard = self.on(key)?.into_iter();
+        let heard = heard.filter(|other| name(other).is_heard_by(&own) && !needed.contains(other));
         Some(heard.filter_map(|other| board.get(&other).map(|found| (other, found))).collect())
     }
 

@@ -55,10 +55,7 @@ impl AppState {
         let wrong = self.problem.as_ref().filter(|_| operation::cascade(asked).is_none());
         let wrong = wrong.map(|problem| format!("what is wrong with it to be mended: {problem}"));
         let why = wrong.or_else(|| self.unasked()).or_else(|| match operation::cascade(asked) {
-            Some(_) => {
-                let needed = || if cycle.is_some() { None } else { self.still_needed() };
-                self.shared.turns.awaited(&self.application).or_else(needed)
-            }
+            Some(_) => self.shared.turns.awaited(&self.application).or_else(|| self.still_needed()),
             None => cycle
                 .clone()
                 .map(|cycle| format!("the cycle of its dependencies to be broken: {cycle}"))
