@@ -6,6 +6,7 @@ use tidegate_model::OperationId;
 use tidegate_model::argo::{OperationRequest, OperationState, SyncOperation};
 
 use crate::operation;
+use crate::sources::revisions;
 
 /// The remark of an operation that was no attempt to sync all of the application: the one before it that was.
 pub(crate) const ATTEMPT_REMARK: &str = "tidegate.dev/last-attempt";
@@ -20,9 +21,22 @@ pub(crate) fn is_aside(operation: &OperationRequest) -> bool {
     operation.sync.as_ref().is_some_and(|sync| sync.dry_run || is_part(sync))
 }
 
+/// Whether an operation is no attempt to sync the application: it is aside, or somebody has asked for it, and it never came so far
+/// that it had a commit.
+fn is_no_attempt(operation: &OperationRequest) -> bool {
+    let is_commit =
+        |revision: &String| revision.len() >= 40 && revision.chars().all(|c| c.is_ascii_hexdigit());
+    let has_commit = |one: &SyncOperation| revisions(&one.revision, &one.revisions).iter().any(is_commit);
+    let is_unbegun = !operation.initiated_by.automated
+        && operation::id(operation).is_none()
+        && operation::cascade(operation).is_none()
+        && !operation.sync.as_ref().is_some_and(has_commit);
+    is_unbegun || is_aside(operation)
+}
+
 /// The last attempt to sync the application as it is wanted, of which the status knows.
 pub(crate) fn attempt(last: &OperationState) -> Option<Cow<'_, OperationState>> {
-    match is_aside(&last.operation) {
+    match is_no_attempt(&last.operation) {
         true => serde_json::from_str(last.operation.remark(ATTEMPT_REMARK)?).ok().map(Cow::Owned),
         // It may name thousands of objects.
         false => Some(Cow::Borrowed(last)),
@@ -46,7 +60,7 @@ pub(crate) fn remember(operation: &mut OperationRequest, last: Option<&Operation
         operation.set_remark(AFTER_REMARK, newest.to_string());
     }
     if is_automated
-        && is_aside(operation)
+        && is_no_attempt(operation)
         && let Some(text) = attempt_before(last)
     {
         operation.set_remark(ATTEMPT_REMARK, text);
@@ -55,7 +69,7 @@ pub(crate) fn remember(operation: &mut OperationRequest, last: Option<&Operation
 
 fn attempt_before(last: &OperationState) -> Option<String> {
     // Of the same operation it is known already.
-    if last.finished_at.is_none() || is_aside(&last.operation) {
+    if last.finished_at.is_none() || is_no_attempt(&last.operation) {
         return last.operation.remark(ATTEMPT_REMARK).map(str::to_owned);
     }
     let mut attempt = last.clone();

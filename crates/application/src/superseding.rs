@@ -276,6 +276,8 @@ pub fn decide(application: &Application, given: Given, now: Timestamp) -> Decisi
     let decided = of_newer(application, current, given, now);
     match (decided, next) {
         (decided @ Decision::Supersede { .. }, _) => decided,
+        // It would begin by itself.
+        (decided, Some(retry)) if given.is_held && retry.operation.initiated_by.automated => decided,
         (_, Some(retry)) => {
             let by = holder(&retry.operation);
             let why = format!("{by} takes its place if this attempt fails (retry.refresh)");

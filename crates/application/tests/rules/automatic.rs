@@ -98,18 +98,20 @@ fn nothing_is_tried_twice() {
     );
 }
 
-/// A dry run writes nothing, and what somebody has selected is a part: neither is the attempt that counts, in the place of the one
-/// before it. Argo CD takes both for one, and goes on past hooks that have failed or never ran.
+/// A dry run writes nothing, what somebody has selected is a part, and what was refused before it had a commit is nothing: none of
+/// them is the attempt that counts, in the place of the one before it. Argo CD takes both for one, and goes on past hooks that have failed or never ran.
 #[test]
 fn what_writes_nothing_or_a_part_is_no_attempt() {
     let aside = |app: &mut Application, sync: Value| {
+        let has_begun = sync["revision"].is_string();
         let asked = json!({"sync": sync, "initiatedBy": {"username": "ann"}});
         app.operation = Some(serde_json::from_value(asked).unwrap());
         wait(app, "for something".to_owned(), at(12));
         wait(app, "for something else".to_owned(), at(13));
         let message = "successfully synced".to_owned();
         let (started_at, finished_at) = (at(14), Some(at(15)));
-        let phase = OperationPhase::Succeeded;
+        // What never had a commit was refused before it began.
+        let phase = if has_begun { OperationPhase::Succeeded } else { OperationPhase::Error };
         take_in(
             app,
             Progress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() },
@@ -120,6 +122,7 @@ fn what_writes_nothing_or_a_part_is_no_attempt() {
     for sync in [
         json!({"revision": "c1", "dryRun": true}),
         json!({"revision": "c1", "resources": [{"kind": "Deployment", "name": "web"}]}),
+        json!({}),
     ] {
         // It has failed before, and does so still, however often somebody looks what it would do.
         let mut failed = after(heals.clone(), OperationPhase::Failed);

@@ -358,12 +358,13 @@ fn what_has_not_begun_is_replaced_and_said_to_be() {
 
 #[test]
 fn another_attempt_takes_the_newest_revision() {
-    let refreshing = |limit: i64| {
-        let mut app = at_work(json!({}));
+    let refreshing_by = |limit: i64, policy: Value| {
+        let mut app = at_work(policy);
         let current = app.operation.as_mut().unwrap();
         current.retry = serde_json::from_value(json!({"limit": limit, "refresh": true})).unwrap();
         app
     };
+    let refreshing = |limit: i64| refreshing_by(limit, json!({}));
     for (limit, retried, left) in [(5, 0, 4), (5, 2, 2), (1, 0, 0), (1, 1, 0), (-1, 7, -1)] {
         let mut app = refreshing(limit);
         moved(&mut app, "it broke. Retrying attempt #1 at 12:00AM.", retried);
@@ -382,6 +383,14 @@ fn another_attempt_takes_the_newest_revision() {
         );
         assert_eq!((operation::id(&begun), begun.initiated_by.username.as_str()), (None, "ann"));
     }
+    // One that nobody asked for begins in no window that keeps it from that.
+    let mut app = refreshing_by(5, json!({"automated": {}}));
+    app.operation.as_mut().unwrap().initiated_by =
+        serde_json::from_value(json!({"automated": true})).unwrap();
+    refresh_retry(&mut app);
+    let held = decided(&app, true);
+    assert!(held.starts_with("finish: revision c2 waits") && held.contains("sync windows"), "{held}");
+    assert!(decided(&app, false).starts_with("supersede "), "{}", decided(&app, false));
     // Nobody wants another attempt of what has ended by itself.
     for phase in [OperationPhase::Succeeded, OperationPhase::Failed] {
         let mut app = refreshing(5);
