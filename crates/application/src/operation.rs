@@ -53,7 +53,7 @@ const OWN_REMARKS: [&str; 11] = [
 /// Who asks for an operation that nobody asks for, as the log has it.
 pub(crate) const AUTOMATED: &str = SyncRequest::AUTOMATED;
 /// What is between the revisions of several sources, as the log has them.
-pub(crate) const BETWEEN: &str = ",";
+pub const BETWEEN: &str = ",";
 /// What the status says of an operation that nothing keeps from beginning.
 const BEGINS: &str = "about to begin";
 /// How many syncs are remembered, where the application does not say.
@@ -70,7 +70,7 @@ pub enum Refused {
     Unsupported(&'static str),
     /// It is not said which revision is meant for which source.
     #[error(
-        "the operation names {given} revisions for {sources} sources; name one for each source in operation.sync.revisions, in their order"
+        "the operation names {given} revisions for {sources} sources; name one for each source, in their order: by `--revisions` with `--source-positions`, or in operation.sync.revisions"
     )]
     Revisions {
         /// So many are named.

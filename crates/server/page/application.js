@@ -220,7 +220,7 @@ function headOf({ resource, line, window, resources }, path, problems) {
   const links = Object.entries(resource.metadata.annotations ?? {}).filter(([name]) => name.startsWith("link.argocd.argoproj.io/"));
   return [
     h("div.title", null, h("h1", null, line.name),
-      h("span.states", null, badge(line.sync, "sync"), " ", badge(line.health, "health"), " ", operation ? badge(operation.phase, "operation") : null)),
+      h("span.states", null, badge(line.sync, "sync"), " ", badge(line.health, "health"), " ", operation ? badge(operation.phase, "operation") : null, operation?.dryRun ? h("small", null, " dry run: nothing is written") : null)),
     problems.line ? h("p.problem", null, problems.line) : null,
     h("div.lead", null, operation ? [folded(operation.message), " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
     operation?.finishedAt && !operation.id ? h("p.quiet", null, `It never began, so it is not among the operations. Asked for by ${operation.by || "nobody"}, `, time(operation.finishedAt)) : null,

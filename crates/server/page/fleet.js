@@ -34,7 +34,7 @@ export function reason(app) {
 function cells(app) {
   const operation = app.operation;
   const shown = operation && [
-    badge(operation.phase, "operation"), " ",
+    badge(operation.phase, "operation"), operation.dryRun ? h("small", null, " dry run") : null, " ",
     operation.id ? link(paths.operation(operation.id), operation.finishedAt && operation.startedAt ? between(operation.startedAt, operation.finishedAt) : "watch",
       h("span.unseen", null, ` operation of ${app.name}`)) : null,
   ];

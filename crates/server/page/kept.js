@@ -10,9 +10,11 @@ import { approvalOf, badge, count, short, shortHash, terms, time } from "./words
 // So many are shown, the newest.
 const PLANS = 20;
 
+// Whether it may still be carried out.
+const mayStill = (plan) => !["taken", "withdrawn"].includes(plan.state);
 // What a plan does: `2 to create, 1 to prune`.
 const doesOf = ({ actions }) => Object.entries(actions).map(([action, number]) => (action === "prune-skipped" ? `${number} left alone` : `${number} to ${action}`)).join(", ") || "nothing to do";
-const revisions = ({ revision }) => revision.split(",").map(short).join(", ");
+const revisions = ({ revision }) => short(revision);
 
 export function keptPlansOf(namespace, name, signal) {
   const element = h("section", { "aria-labelledby": "kept" }, h("h2", { id: "kept" }, "Kept plans"));
@@ -30,7 +32,7 @@ export function keptPlansOf(namespace, name, signal) {
       state.problem = problem.words ?? String(problem);
     }
     draw();
-    const known = new Set((state.answer?.items ?? []).filter((one) => one.state !== "taken").map((one) => one.hash));
+    const known = new Set((state.answer?.items ?? []).filter(mayStill).map((one) => one.hash));
     for (const hash of [...changes.keys()]) {
       if (known.has(hash)) askChanges(hash);
       else changes.delete(hash);
@@ -52,7 +54,7 @@ export function keptPlansOf(namespace, name, signal) {
     // What waits for an approval is shown apart.
     const shown = (answer?.items ?? []).filter((one) => one.state !== "waiting");
     const toggled = (plan) => (event) => {
-      if (event.target.open && plan.state !== "taken" && !changes.has(plan.hash)) askChanges(plan.hash);
+      if (event.target.open && mayStill(plan) && !changes.has(plan.hash)) askChanges(plan.hash);
     };
     refill(element, h("h2", { id: "kept" }, "Kept plans"),
       problem ? h("p.problem", null, problem) : null,
@@ -77,7 +79,7 @@ function planOf(plan, app, found, load) {
       ["Carried out by", plan.operation ? link(paths.operation(plan.operation), `operation ${plan.operation}`) : null],
     ]),
     actionOf(plan, app, load),
-    plan.state === "taken" ? null : [h("h3", null, "What it would change now"), changesOf(found)]);
+    !mayStill(plan) ? null : [h("h3", null, "What it would change now"), changesOf(found)]);
 }
 
 function changesOf(found) {

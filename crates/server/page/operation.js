@@ -10,7 +10,7 @@ import { isBeyond, isTouched, operationActions, taskActions, waveActions } from 
 import { Story } from "./story.js";
 import { KEPT_WIDTH, drawTimeline, keepDrawn, legend, timelineTable } from "./timeline.js";
 import { objectsOf, wavesPicture } from "./waves.js";
-import { approvalOf, badge, between, clock, count, findingOf, folded, long, objectKey, objectName, objectState, resultOf, short, shortHash, terms, time, tone } from "./words.js";
+import { approvalOf, badge, between, clock, count, findingOf, folded, long, objectKey, objectName, objectState, resultOf, short, shortHash, terms, time, tone, waveState } from "./words.js";
 
 // So many facts, and so many objects, are listed at once.
 const FACTS = 200;
@@ -199,7 +199,7 @@ function pictureOf(operation, explanation, story) {
       return one ? objectState(one, wave) : "Pending";
     };
     return {
-      phase: wave.phase, wave: wave.wave, state: wave.state, words, objects: objectsOf(tasks, stateOf),
+      phase: wave.phase, wave: wave.wave, state: waveState(wave), words, objects: objectsOf(tasks, stateOf),
       shares: [["busy", share(applied)], ["dull", share(ended)], ["bad", share(well + failed)], ["good", share(well)]],
     };
   });
@@ -224,7 +224,7 @@ function columns(operation, story) {
         skipped > 0 ? h("div.done.dull", { look: { height: share(ended) } }) : null,
         failed > 0 ? h("div.done.bad", { look: { height: share(well + failed) } }) : null,
         h("div.done.good", { look: { height: share(well) } })),
-      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took === null ? "" : long(took)), waveActions(operation, wave, story.tasksOf(wave)));
+      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(waveState(wave)), h("small", null, words), h("small", null, took === null ? "" : long(took)), waveActions(operation, wave, story.tasksOf(wave)));
   }));
 }
 

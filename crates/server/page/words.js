@@ -18,12 +18,19 @@ const STATES = {
   Completed: ["✓", "good"], Superseded: ["»", "dull"], Terminated: ["■", "warn"],
   Applying: ["…", "busy"], AwaitingHealth: ["◔", "wait"], AwaitingGone: ["◔", "wait"], Pruning: ["…", "busy"],
   Clearing: ["…", "busy"], Settling: ["◔", "wait"], Verifying: ["…", "busy"], DryRun: ["…", "busy"],
-  AwaitingRetry: ["‖", "wait"],
+  AwaitingRetry: ["‖", "wait"], "Not reached": ["○", "dull"], "Nothing to do": ["=", "dull"], "Not needed": ["○", "dull"],
   create: ["+", "good"], apply: ["~", "busy"], replace: ["↻", "warn"], prune: ["−", "bad"],
   "prune-skipped": ["·", "dull"], unchanged: ["=", "dull"],
   waiting: ["‖", "wait"], kept: ["○", "busy"], replaced: ["»", "dull"], withdrawn: ["■", "dull"], taken: ["✓", "good"],
   modified: ["~", "warn"], added: ["+", "good"], extra: ["−", "bad"], same: ["=", "dull"],
 };
+
+// How a wave stands. What nobody has skipped is not told as that.
+export function waveState({ phase, state, skipped, done, tasks }) {
+  if (state !== "Skipped" || skipped > 0) return state;
+  if (phase === "SyncFail") return "Not needed";
+  return done < tasks ? "Not reached" : "Nothing to do";
+}
 
 // How an object of an operation stands, with what people have decided about it. Nothing says of an object of the last wave that it
 // is done: its wave has passed.
@@ -103,8 +110,10 @@ export function count(number, one, many) {
 }
 
 // A commit by its first digits, and anything else as it is.
+// Those of several sources are given with commas between them.
 export function short(revision) {
-  return /^[0-9a-f]{40}$/.test(revision ?? "") ? revision.slice(0, 7) : revision || "–";
+  const one = (text) => (/^[0-9a-f]{40}$/.test(text) ? text.slice(0, 7) : text);
+  return revision ? revision.split(",").map(one).join(", ") : "–";
 }
 
 // A plan by the first digits of its hash.

@@ -78,7 +78,7 @@ impl Front {
                 let (by, pass) = self.caller(&request, now)?;
                 often(self.all.count(EVERYBODY, now))?;
                 if by.role < role {
-                    let message = format!("{} asks for the role operator", route.summary);
+                    let message = format!("this asks for the role operator: {}", route.summary);
                     return Err(self.forbidden(message));
                 }
                 (by, pass)
@@ -152,7 +152,10 @@ impl Front {
         let media = media.split(';').next().unwrap_or_default().trim();
         // Also of an empty body: a page in somebody's browser cannot send this without being asked first.
         if !media.eq_ignore_ascii_case("application/json") {
-            return Err(Problem::new(Code::NotJson, format!("the body is {media:?}, and JSON is taken")));
+            return Err(Problem::new(
+                Code::NotJson,
+                format!("the header Content-Type is {media:?}, and application/json is taken"),
+            ));
         }
         let reading = Limited::new(request.into_body(), limit).collect();
         match tokio::time::timeout(self.limits.body_within, reading).await {

@@ -9,10 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_application::approval::waiting_plan;
 use tidegate_application::credentials::{text_without_credentials, without_credentials};
+use tidegate_application::operation::BETWEEN;
 use tidegate_application::{automated, operation};
 use tidegate_applicationset::ownership::set_of;
 use tidegate_model::argo::{
-    Application, ApplicationCondition, ApplicationSource, OperationRequest, SyncStatusCode, Time,
+    Application, ApplicationCondition, ApplicationSource, OperationRequest, SyncStatus, SyncStatusCode, Time,
 };
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
@@ -40,7 +41,7 @@ pub struct ApplicationLine {
     pub sources: Vec<SourceLine>,
     /// How it stands to its manifests.
     pub sync: SyncStatusCode,
-    /// The revision it was compared with; may be empty.
+    /// The revision it was compared with, with commas between those of several sources; may be empty.
     pub revision: String,
     /// How well it does.
     pub health: HealthStatus,
@@ -126,6 +127,8 @@ pub struct OperationLine {
     pub started_at: Option<Time>,
     /// When it ended.
     pub finished_at: Option<Time>,
+    /// Nothing is written to the cluster.
+    pub dry_run: bool,
     /// Who asked; `automated` for nobody.
     pub by: String,
     /// Why; empty where they have not said it.
@@ -184,7 +187,7 @@ impl From<&Application> for ApplicationLine {
             },
             sources: application.sources().iter().map(source).collect(),
             sync: sync.map(|sync| sync.status).unwrap_or_default(),
-            revision: sync.map(|sync| sync.revision.clone()).unwrap_or_default(),
+            revision: sync.map(revision).unwrap_or_default(),
             health: self::health(application),
             health_message: health.map(|health| health.message.clone()).unwrap_or_default(),
             policy: match automated(application) {
@@ -243,8 +246,13 @@ pub(crate) fn health(application: &Application) -> HealthStatus {
     application.status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status)
 }
 
+fn revision(sync: &SyncStatus) -> String {
+    if sync.revision.is_empty() { sync.revisions.join(BETWEEN) } else { sync.revision.clone() }
+}
+
 fn operation_line(application: &Application) -> Option<OperationLine> {
     let by = |asked: &OperationRequest| asked.initiated_by.name().to_owned();
+    let is_dry = |asked: &OperationRequest| asked.sync.as_ref().is_some_and(|sync| sync.dry_run);
     let asked = application.operation.as_ref();
     let known = application.status.operation_state.as_ref();
     // What it waits for before it begins is known too.
@@ -261,6 +269,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             message: ASKED.to_owned(),
             started_at: None,
             finished_at: None,
+            dry_run: is_dry(asked),
             by: by(asked),
             reason: operation::reason(asked).to_owned(),
         }),
@@ -270,6 +279,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             message: known.message.clone(),
             started_at: Some(known.started_at),
             finished_at: known.finished_at,
+            dry_run: is_dry(&known.operation),
             by: by(&known.operation),
             reason: operation::reason(&known.operation).to_owned(),
         }),

@@ -191,7 +191,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "NAME")]
     pub app: Option<String>,
     /// Only those that stand like this; may be given several times
-    #[arg(long, value_enum, value_name = "RESULT")]
+    #[arg(long, value_enum, value_name = "RESULT", ignore_case = true)]
     pub result: Vec<ResultArg>,
     /// Only those that began then or later
     #[arg(long, value_name = "TIME", value_parser = values::moment)]

@@ -93,7 +93,9 @@ pub fn show(application: &Application, window: Option<&WindowLine>, width: Optio
             "" => String::new(),
             by => format!(" by {by}"),
         };
-        line("Operation:", format!("{}{by}: {}", last.phase, last.message));
+        let is_dry = last.operation.sync.as_ref().is_some_and(|sync| sync.dry_run);
+        let dry = if is_dry { " (dry run)" } else { "" };
+        line("Operation:", format!("{}{dry}{by}: {}", last.phase, last.message));
         line("  Reason:", reason(&last.operation).to_owned());
         let result = last.sync_result.as_ref();
         let revision = result.map(|result| short(&result.revision, &result.revisions)).unwrap_or_default();

@@ -276,7 +276,7 @@ fn wave_cells(wave: &WaveView) -> [String; 5] {
     [
         wave.phase.to_string(),
         wave.wave.to_string(),
-        wave.state.clone(),
+        wave.words().to_owned(),
         format!("{} of {}{skipped}", wave.done, wave.tasks),
         took.unwrap_or_default(),
     ]

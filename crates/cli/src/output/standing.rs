@@ -268,6 +268,7 @@ mod tests {
             phase: OperationPhase::Running,
             message: "asked for, and not begun yet".to_owned(),
             started_at: None,
+            dry_run: false,
             finished_at: None,
             by: "jane".to_owned(),
             reason: String::new(),
@@ -311,6 +312,7 @@ mod tests {
             message: "its last words".to_owned(),
             started_at: Some(at),
             finished_at: Some(at),
+            dry_run: false,
             by: "jane".to_owned(),
             reason: String::new(),
         }

@@ -79,6 +79,19 @@ impl OperationView {
     }
 }
 
+impl WaveView {
+    /// Its state for people. What nobody has skipped is not told as that.
+    pub fn words(&self) -> &str {
+        match self.state.as_str() {
+            "Skipped" if self.skipped > 0 => &self.state,
+            "Skipped" if self.phase == Phase::SyncFail => "Not needed",
+            "Skipped" if self.done < self.tasks => "Not reached",
+            "Skipped" => "Nothing to do",
+            state => state,
+        }
+    }
+}
+
 /// How a dry run has ended.
 pub(super) fn ended_dry(phase: OperationPhase) -> String {
     format!("{phase} (dry run: nothing was written)")

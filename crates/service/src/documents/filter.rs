@@ -1,5 +1,6 @@
 //! Which operations of a list are wanted: the same for the command line and the API.
 
+use tidegate_application::operation::BETWEEN;
 use tidegate_model::{OperationPhase, Timestamp, Wisher};
 
 use super::SummaryDocument;
@@ -23,8 +24,13 @@ impl Filter {
     /// Whether an operation is wanted.
     pub fn takes(&self, one: &SummaryDocument) -> bool {
         let Self { phases, since, until, revision, by } = self;
-        let begins_like =
-            |wanted: &String| one.revision.as_ref().is_some_and(|is| is.starts_with(wanted.as_str()));
+        // Of several sources there are several.
+        let begins_like = |wanted: &String| {
+            one.revision.as_ref().is_some_and(|is| {
+                is.starts_with(wanted.as_str())
+                    || is.split(BETWEEN).any(|one| one.starts_with(wanted.as_str()))
+            })
+        };
         (phases.is_empty() || one.phase.is_some_and(|is| phases.contains(&is)))
             && since.is_none_or(|since| one.started_at >= since)
             && until.is_none_or(|until| one.started_at < until)
@@ -64,6 +70,17 @@ mod tests {
             dry_run: false,
         };
         SummaryDocument::from(&Listed::whole(summary))
+    }
+
+    #[test]
+    fn any_of_the_revisions_of_several_sources_will_do() {
+        let known = one("4f2a9c,77aa01", "ann");
+        for (wanted, is_taken) in
+            [("4f2a", true), ("77", true), ("4f2a9c,77aa01", true), ("a9c", false), ("aa01", false)]
+        {
+            let filter = Filter { revision: Some(wanted.to_owned()), ..Filter::default() };
+            assert_eq!(filter.takes(&known), is_taken, "{wanted}");
+        }
     }
 
     #[test]

@@ -193,7 +193,7 @@ fn waves(operation: &OperationView, until: Timestamp) -> Markup {
         cells([
             &wave.phase.to_string(),
             &wave.wave.to_string(),
-            &wave.state,
+            wave.words(),
             &done(wave),
             &opened.unwrap_or_default(),
             &took.unwrap_or_default(),
