@@ -148,7 +148,10 @@ impl All<Applications> {
 
 fn merged(seen: &Seen, application: &Application) -> Object {
     let mut merged = seen.object.clone();
-    if !application.metadata.annotations.contains_key(REFRESH_ANNOTATION) {
+    let metadata = &application.metadata;
+    let is_answered = !metadata.annotations.contains_key(REFRESH_ANNOTATION);
+    // What was not taken in yet is not answered.
+    if is_answered && seen.has_told_refresh(&metadata.resource_version) {
         seen.strike_refresh::<Applications>(&mut merged);
     }
     if application.operation.is_some() || !seen.is_asked_by_others() {

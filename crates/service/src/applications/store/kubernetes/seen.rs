@@ -98,6 +98,8 @@ pub(super) struct Seen {
     approver: Option<String>,
     /// The refresh that is asked for, as its actor was told.
     refresh: Option<String>,
+    /// The version with which that was told: an actor may have it in its mailbox still.
+    refresh_version: String,
     /// The operation, as its actor was told or has written it.
     pub(super) operation: Option<Value>,
     /// The operation that is on its way there: the watch may show it before that is answered.
@@ -297,6 +299,7 @@ impl Seen {
             good: None,
             approver: None,
             refresh: refresh::<K>(&object),
+            refresh_version: object.resource_version().to_owned(),
             operation: operation(&object),
             writing: None,
             writing_status: None,
@@ -338,7 +341,11 @@ impl Seen {
         }
         let is_asked = asked.is_some() && asked != self.operation;
         let refresh = refresh::<K>(&object);
-        let is_news = told != self.told || is_asked || refresh.is_some() && refresh != self.refresh;
+        let is_refresh = refresh.is_some() && refresh != self.refresh;
+        let is_news = told != self.told || is_asked || is_refresh;
+        if is_refresh {
+            object.resource_version().clone_into(&mut self.refresh_version);
+        }
         if is_asked {
             self.operation = asked;
         }
@@ -367,6 +374,12 @@ impl Seen {
         if self.refresh == refresh::<K>(object) {
             object.remove_annotation(K::REFRESH);
         }
+    }
+
+    /// Whether whoever has taken in this version has taken in as well that a refresh is asked for.
+    pub(super) fn has_told_refresh(&self, version: &str) -> bool {
+        let order = |version: &str| version.parse::<u64>().ok();
+        version.is_empty() || order(version) >= order(&self.refresh_version)
     }
 
     /// Whether the operation in it is one that somebody has asked for since.

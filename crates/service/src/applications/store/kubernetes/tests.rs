@@ -310,13 +310,17 @@ async fn a_refresh_that_was_asked_for_is_struck_out_once_it_is_answered() {
     let cluster = cluster().await;
     apply(cluster.as_ref(), web("argocd")).await;
     let (store, mut events) = open(&cluster, of(&["argocd"])).await;
-    applied(&mut events).await;
+    let mut before = applied(&mut events).await.application;
     assert_eq!(told(&mut events).await, "settled");
     let mut asks = live(cluster.as_ref()).await;
     asks.set_annotation(REFRESH_ANNOTATION, "hard");
     cluster.put(asks, None).await.unwrap();
     let mut application = applied(&mut events).await.application;
     assert_eq!(application.annotation(REFRESH_ANNOTATION), Some("hard"));
+    // It was told, and whoever is to be told has not taken it in yet.
+    before.status.sync.get_or_insert_default().status = SyncStatusCode::OutOfSync;
+    store.keep(&before).await.unwrap();
+    assert_eq!(live(cluster.as_ref()).await.annotation(REFRESH_ANNOTATION), Some("hard"), "not taken in yet");
     application.status.sync.get_or_insert_default().status = SyncStatusCode::Synced;
     store.keep(&application).await.unwrap();
     assert_eq!(live(cluster.as_ref()).await.annotation(REFRESH_ANNOTATION), Some("hard"), "not answered yet");
