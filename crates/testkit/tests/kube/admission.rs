@@ -26,20 +26,20 @@ pub async fn a_webhook_refuses() {
 /// log, and the rest of its words stays.
 pub async fn a_webhook_echoes_a_secret() {
     let control = ControlPlane::shared();
-    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: 'Canary <7d41> value!'}\n---\n";
-    // Each form, and what of it must not be seen.
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: 'Canary <7xq1> value!'}\n---\n";
+    // Each form, and what of it must not be seen: nothing that the id of an operation may have.
     for (form, canary) in [
-        ("Canary <7d41> value!", "7d41"),
-        ("Q2FuYXJ5IDw3ZDQxPiB2YWx1ZSE=", "Q2FuYXJ5"),
-        ("Q2FuYXJ5IDw3ZDQxPiB2YWx1ZSE", "Q2FuYXJ5"),
-        ("Canary%20%3C7d41%3E%20value%21", "7d41"),
-        ("Canary+%3c7d41%3e+value!", "7d41"),
-        ("43616e617279203c376434313e2076616c756521", "43616e61"),
-        ("43616E617279203C376434313E2076616C756521", "43616E61"),
-        (r#"\"Canary \u003c7d41\u003e value!\""#, "7d41"),
-        (r#""Canary \x3c7d41\x3e value!""#, "7d41"),
-        ("Canary <7d41>\nvalue!", "7d41"),
-        ("Q2FuYXJ5IDw3\n  ZDQxPiB2YWx1ZSE=", "ZDQxPiB2"),
+        ("Canary <7xq1> value!", "7xq1"),
+        ("Q2FuYXJ5IDw3eHExPiB2YWx1ZSE=", "Q2FuYXJ5"),
+        ("Q2FuYXJ5IDw3eHExPiB2YWx1ZSE", "Q2FuYXJ5"),
+        ("Canary%20%3C7xq1%3E%20value%21", "7xq1"),
+        ("Canary+%3c7xq1%3e+value!", "7xq1"),
+        ("43616e617279203c377871313e2076616c756521", "43616e61"),
+        ("43616E617279203C377871313E2076616C756521", "43616E61"),
+        (r#"\"Canary \u003c7xq1\u003e value!\""#, "7xq1"),
+        (r#""Canary \x3c7xq1\x3e value!""#, "7xq1"),
+        ("Canary <7xq1>\nvalue!", "7xq1"),
+        ("Q2FuYXJ5IDw3\n  eHExPiB2YWx1ZSE=", "eHExPiB2"),
     ] {
         let bench = Bench::of(control, "echo").await;
         let webhook = Webhook::start(format!("refused: {form} :end")).await;
