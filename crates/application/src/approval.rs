@@ -310,7 +310,7 @@ fn wrong(approval: Option<&str>, of: &str) -> Option<String> {
 
 /// Whether an operation writes objects of an Application: what only asks, and what deletes the Application, needs no approval.
 pub fn is_about(asked: &OperationRequest) -> bool {
-    operation::cascade(asked).is_none() && !asked.sync.as_ref().is_some_and(|sync| sync.dry_run)
+    operation::cascade(asked).is_none() && !asked.is_dry_run()
 }
 
 /// The kept plan of an operation, by its hash.

@@ -6,7 +6,7 @@ use tidegate_model::OperationId;
 use tidegate_model::argo::{OperationRequest, OperationState, SyncOperation};
 
 use crate::operation;
-use crate::sources::revisions;
+use crate::sources::{is_commit, revisions};
 
 /// The remark of an operation that was no attempt to sync all of the application: the one before it that was.
 pub(crate) const ATTEMPT_REMARK: &str = "tidegate.dev/last-attempt";
@@ -24,9 +24,9 @@ pub(crate) fn is_aside(operation: &OperationRequest) -> bool {
 /// Whether an operation is no attempt to sync the application: it is aside, or somebody has asked for it, and it never came so far
 /// that it had a commit.
 fn is_no_attempt(operation: &OperationRequest) -> bool {
-    let is_commit =
-        |revision: &String| revision.len() >= 40 && revision.chars().all(|c| c.is_ascii_hexdigit());
-    let has_commit = |one: &SyncOperation| revisions(&one.revision, &one.revisions).iter().any(is_commit);
+    let has_commit = |one: &SyncOperation| {
+        revisions(&one.revision, &one.revisions).iter().any(|revision| is_commit(revision))
+    };
     let is_unbegun = !operation.initiated_by.automated
         && operation::id(operation).is_none()
         && operation::cascade(operation).is_none()

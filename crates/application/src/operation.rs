@@ -164,7 +164,11 @@ pub fn sources(application: &Application, operation: &OperationRequest) -> Resul
 /// The revisions an operation deploys of its sources: those it names, or those that the sources ask for.
 pub fn revisions(operation: &OperationRequest, of: &Sources) -> Result<Vec<String>, Refused> {
     let sync = operation.sync.as_ref().ok_or(Refused::Nothing)?;
-    let named = sources::revisions(&sync.revision, &sync.revisions);
+    revisions_named(sources::revisions(&sync.revision, &sync.revisions), of)
+}
+
+/// The revisions that are deployed where somebody names these, one for each source, or none.
+pub fn revisions_named(named: Vec<String>, of: &Sources) -> Result<Vec<String>, Refused> {
     let (given, sources) = (named.len(), of.all().len());
     match given {
         0 => Ok(of.wanted()),

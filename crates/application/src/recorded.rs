@@ -20,7 +20,7 @@ use crate::operation::{
     self, ASKED_REMARK, AUTOMATED, BETWEEN, CHART, DELETION_REMARK, ID_REMARK, Progress, described,
 };
 use crate::running::{self, Deployed};
-use crate::sources::Sources;
+use crate::sources::{Sources, is_commit};
 
 /// The condition of an application whose status was made again.
 pub const REBUILT: &str = "StatusRebuiltWarning";
@@ -81,7 +81,6 @@ pub fn is_own(request: &SyncRequest) -> bool {
     if request.deletion.is_some() {
         return deletion::asked(&request.initiated_by).is_some();
     }
-    let is_commit = |text: &str| text.len() >= 40 && text.chars().all(|c| c.is_ascii_hexdigit());
     let revisions: Vec<&str> = request.revision.split(BETWEEN).collect();
     let mut both = request.sources.iter().zip(&revisions);
     revisions.len() == request.sources.len()

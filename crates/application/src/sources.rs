@@ -66,6 +66,11 @@ impl Sources {
     }
 }
 
+/// Whether a revision is a whole commit, and no name of one.
+pub(crate) fn is_commit(revision: &str) -> bool {
+    revision.len() >= 40 && revision.chars().all(|c| c.is_ascii_hexdigit())
+}
+
 /// The revisions that the two fields say.
 pub fn revisions(revision: &str, revisions: &[String]) -> Vec<String> {
     if revisions.is_empty() && !revision.is_empty() {

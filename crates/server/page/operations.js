@@ -4,13 +4,11 @@ import { look, query } from "./ask.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { OPERATION, asked, filterBar } from "./lists.js";
 import { follow } from "./news.js";
-import { badge, between, count, folded, short, time } from "./words.js";
+import { askedBy, badge, between, count, folded, short, time } from "./words.js";
 
 const PAGE = 50;
 // So many can be asked for at once.
 const MOST = 500;
-// So many letters of a reason are shown in a list at first.
-const REASON = 60;
 
 // A row for each of these operations.
 export function operationsTable(items, withApplication = true) {
@@ -24,7 +22,7 @@ export function operationsTable(items, withApplication = true) {
       h("td", null, between(one.startedAt, one.finishedAt)),
       h("td", null, `${one.wavesPassed} of ${one.waves}`),
       h("td", null, one.revision ? short(one.revision) : "–"),
-      h("td", null, one.initiatedBy ?? "–", one.reason ? h("small", null, ": ", folded(one.reason, REASON)) : null),
+      h("td", null, askedBy(one.initiatedBy, one.reason)),
       h("td.words", null, folded(one.damage ?? one.message ?? "")))))));
 }
 

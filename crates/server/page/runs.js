@@ -2,13 +2,11 @@
 
 import { look, query } from "./ask.js";
 import { h, link, paths, refill } from "./draw.js";
-import { badge, between, count, folded, short, time } from "./words.js";
+import { askedBy, badge, between, count, folded, short, time } from "./words.js";
 
 const PAGE = 10;
 // So many can be asked for at once.
 const MOST = 500;
-// So many letters of a reason are shown in a list at first.
-const REASON = 60;
 
 export const KINDS = { rollout: "Rollout", deletion: "Deletion" };
 
@@ -56,6 +54,6 @@ function table(items, namespace, name) {
       h("td", null, between(one.startedAt, one.finishedAt)),
       h("td", null, `${one.done} of ${one.applications}${skippedOf(one)}`),
       h("td", null, one.revisions.length > 0 ? one.revisions.map(short).join(", ") : "–"),
-      h("td", null, one.by ?? "–", one.reason ? h("small", null, ": ", folded(one.reason, REASON)) : null),
+      h("td", null, askedBy(one.by, one.reason)),
       h("td.words", null, folded(one.damage ?? one.message)))))));
 }

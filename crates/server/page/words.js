@@ -135,6 +135,14 @@ export function folded(text, most = FOLDED) {
   return h("details.folded", null, h("summary", null, h("span.beginning", null, cut(text, most), " ", h("u", null, "More")), h("u.less", null, "Less")), h("div", null, text));
 }
 
+// So many letters of a reason are shown in a list at first.
+const REASON = 60;
+
+// Who has asked for something, and why, in a list.
+export function askedBy(by, reason) {
+  return [by ?? "–", reason ? h("small", null, ": ", folded(reason, REASON)) : null];
+}
+
 // So many of a list are named.
 const NAMED = 20;
 

@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use tidegate_application::approval::waiting_plan;
 use tidegate_application::credentials::{text_without_credentials, without_credentials};
 use tidegate_application::operation::BETWEEN;
+use tidegate_application::sources::revisions;
 use tidegate_application::{automated, operation};
 use tidegate_applicationset::ownership::set_of;
 use tidegate_model::argo::{
-    Application, ApplicationCondition, ApplicationSource, OperationRequest, SyncStatus, SyncStatusCode, Time,
+    Application, ApplicationCondition, ApplicationSource, OperationRequest, SyncStatusCode, Time,
 };
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
@@ -187,7 +188,9 @@ impl From<&Application> for ApplicationLine {
             },
             sources: application.sources().iter().map(source).collect(),
             sync: sync.map(|sync| sync.status).unwrap_or_default(),
-            revision: sync.map(revision).unwrap_or_default(),
+            revision: sync
+                .map(|sync| revisions(&sync.revision, &sync.revisions).join(BETWEEN))
+                .unwrap_or_default(),
             health: self::health(application),
             health_message: health.map(|health| health.message.clone()).unwrap_or_default(),
             policy: match automated(application) {
@@ -246,13 +249,8 @@ pub(crate) fn health(application: &Application) -> HealthStatus {
     application.status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status)
 }
 
-fn revision(sync: &SyncStatus) -> String {
-    if sync.revision.is_empty() { sync.revisions.join(BETWEEN) } else { sync.revision.clone() }
-}
-
 fn operation_line(application: &Application) -> Option<OperationLine> {
     let by = |asked: &OperationRequest| asked.initiated_by.name().to_owned();
-    let is_dry = |asked: &OperationRequest| asked.sync.as_ref().is_some_and(|sync| sync.dry_run);
     let asked = application.operation.as_ref();
     let known = application.status.operation_state.as_ref();
     // What it waits for before it begins is known too.
@@ -269,7 +267,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             message: ASKED.to_owned(),
             started_at: None,
             finished_at: None,
-            dry_run: is_dry(asked),
+            dry_run: asked.is_dry_run(),
             by: by(asked),
             reason: operation::reason(asked).to_owned(),
         }),
@@ -279,7 +277,7 @@ fn operation_line(application: &Application) -> Option<OperationLine> {
             message: known.message.clone(),
             started_at: Some(known.started_at),
             finished_at: known.finished_at,
-            dry_run: is_dry(&known.operation),
+            dry_run: known.operation.is_dry_run(),
             by: by(&known.operation),
             reason: operation::reason(&known.operation).to_owned(),
         }),

@@ -99,7 +99,8 @@ fn nothing_is_tried_twice() {
 }
 
 /// A dry run writes nothing, what somebody has selected is a part, and what was refused before it had a commit is nothing: none of
-/// them is the attempt that counts, in the place of the one before it. Argo CD takes both for one, and goes on past hooks that have failed or never ran.
+/// them is the attempt that counts, in the place of the one before it. Argo CD takes the first two for one, and goes on past hooks
+/// that have failed or never ran.
 #[test]
 fn what_writes_nothing_or_a_part_is_no_attempt() {
     let aside = |app: &mut Application, sync: Value| {

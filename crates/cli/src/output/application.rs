@@ -93,8 +93,7 @@ pub fn show(application: &Application, window: Option<&WindowLine>, width: Optio
             "" => String::new(),
             by => format!(" by {by}"),
         };
-        let is_dry = last.operation.sync.as_ref().is_some_and(|sync| sync.dry_run);
-        let dry = if is_dry { " (dry run)" } else { "" };
+        let dry = if last.operation.is_dry_run() { " (dry run)" } else { "" };
         line("Operation:", format!("{}{dry}{by}: {}", last.phase, last.message));
         line("  Reason:", reason(&last.operation).to_owned());
         let result = last.sync_result.as_ref();

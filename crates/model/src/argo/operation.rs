@@ -25,6 +25,11 @@ pub struct OperationRequest {
 }
 
 impl OperationRequest {
+    /// Whether it only tries what it would do, and writes nothing to the cluster.
+    pub fn is_dry_run(&self) -> bool {
+        self.sync.as_ref().is_some_and(|sync| sync.dry_run)
+    }
+
     /// What the remark of this name says; `None` where there is none.
     pub fn remark(&self, name: &str) -> Option<&str> {
         self.info.iter().find(|info| info.name == name).map(|info| info.value.as_str())

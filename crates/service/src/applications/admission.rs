@@ -21,10 +21,7 @@ const REFUSALS_MAX: usize = 10;
 pub(crate) fn admit(shared: &Shared, application: &Application) -> Result<(Place, Mandate), NoPlace> {
     check(application).map_err(NoPlace::Wrong)?;
     let mut place = shared.places.resolve(&application.spec.destination)?;
-    if let Some(why) = shared.projects.awaited(projects::name_of(application)) {
-        return Err(NoPlace::Unasked(why));
-    }
-    let mandate = shared.projects.mandate(application, &place).map_err(NoPlace::Wrong)?;
+    let mandate = shared.projects.mandate(application, &place)?;
     if !mandate.user.is_empty() {
         // What a comparison has the server try, it tries as whoever would write it.
         let acting = place.cluster.as_user(&mandate.user);

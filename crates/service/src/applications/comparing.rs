@@ -14,10 +14,7 @@ use tidegate_executor::effects::{self, Differences, NO_OPERATION, ObjectDifferen
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::argo::{
-    Application, ConditionType, HealthState, OperationRequest, ResourceStatus, Rest, SyncOperation,
-    SyncStatusCode,
-};
+use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
 use tidegate_model::{
     Action, Digest, Gvk, HealthStatus, Mandate, Object, ObjectKey, OperationId, Plan, Severity, SyncRequest,
     Timestamp, Warning, annotations,
@@ -351,9 +348,7 @@ async fn of_sync(
 ) -> Result<OfSync, String> {
     let (place, _) = admit(shared, application).map_err(|none| none.to_string())?;
     let sources = Sources::of(application);
-    let sync = SyncOperation { revisions: named, ..SyncOperation::default() };
-    let asked = OperationRequest { sync: Some(sync), ..OperationRequest::default() };
-    let revisions = operation::revisions(&asked, &sources).map_err(|error| error.to_string())?;
+    let revisions = operation::revisions_named(named, &sources).map_err(|error| error.to_string())?;
     let names = revisions.clone();
     let revisions = shared.resolve(application, (&sources, revisions), Look::New).await?;
     signed(shared, application, (&sources, &revisions), names).await?;

@@ -17,7 +17,7 @@ use tidegate_model::argo::{AppProject, Application, ApplicationSource};
 use tidegate_model::{DeployTarget, Mandate, ObjectKey, Zone};
 use tidegate_source::{Repositories, Wanted};
 
-use super::places::Place;
+use super::places::{NoPlace, Place};
 use globals::{Globals, GlobalsTold};
 
 /// The projects as the store has them, all of them.
@@ -203,11 +203,6 @@ impl Projects {
         known.written.as_ref().is_some_and(|written| written.coming.is_some())
     }
 
-    /// Why a project is not known now, where it may be in a moment.
-    pub fn awaited(&self, name: &str) -> Option<String> {
-        self.find(name).err().filter(Missing::is_for_now).map(|missing| missing.to_string())
-    }
-
     /// What the project of an application says that means nothing here, and may have been meant to.
     pub fn unknown_fields(&self, application: &Application) -> Vec<String> {
         let name = name_of(application);
@@ -234,10 +229,11 @@ impl Projects {
     }
 
     /// What an operation of an application is begun for, at a place; or why its project does not permit that.
-    pub fn mandate(&self, application: &Application, place: &Place) -> Result<Mandate, String> {
-        let (project, _) = self.find(name_of(application)).map_err(|missing| missing.to_string())?;
-        let mandate = self.unchecked(application, place)?;
-        project::check(&project, &mandate, &self.home).map_err(|refused| refused.to_string())?;
+    pub fn mandate(&self, application: &Application, place: &Place) -> Result<Mandate, NoPlace> {
+        let (project, _) = self.find(name_of(application))?;
+        let mandate = self.unchecked(application, place).map_err(NoPlace::Wrong)?;
+        let checked = project::check(&project, &mandate, &self.home);
+        checked.map_err(|refused| NoPlace::Wrong(refused.to_string()))?;
         Ok(mandate)
     }
 
@@ -347,6 +343,13 @@ impl Missing {
     /// Whether it may be there in a moment.
     fn is_for_now(&self) -> bool {
         matches!(self, Self::Unknown | Self::Coming(..))
+    }
+}
+
+impl From<Missing> for NoPlace {
+    fn from(missing: Missing) -> Self {
+        let words = missing.to_string();
+        if missing.is_for_now() { Self::Unasked(words) } else { Self::Wrong(words) }
     }
 }
 

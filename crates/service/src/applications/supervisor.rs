@@ -384,13 +384,14 @@ impl SupervisorState {
         }
     }
 
-    /// Applications are looked at again whose projects say something else now.
+    /// All applications are looked at again.
     fn look_at_all(&self) {
         for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
             drop(actor.send_message(AppMessage::Compare(Level::Latest)));
         }
     }
 
+    /// Applications are looked at again whose projects say something else now.
     fn look_at_projects(&self, changed: &BTreeSet<String>) {
         for (key, child) in &self.children {
             let is_of = |application: &Arc<Application>| changed.contains(projects::name_of(application));

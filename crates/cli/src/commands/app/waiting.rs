@@ -180,7 +180,7 @@ fn is_over(application: &Application) -> bool {
     let status = &application.status;
     let is_left_alone = refresh::is_skipped(application);
     let is_seen = |state: &OperationState| {
-        let dry_run = state.operation.sync.as_ref().is_some_and(|sync| sync.dry_run);
+        let dry_run = state.operation.is_dry_run();
         let shows_nothing = dry_run || is_left_alone || state.phase != OperationPhase::Succeeded;
         state
             .finished_at

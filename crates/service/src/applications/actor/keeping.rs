@@ -86,8 +86,8 @@ fn may_be_late(written: Option<&OperationRequest>, asked: Option<&OperationReque
 
 /// Whether it is one that the application would ask for again, if that were forgotten. One with a plan may be approved by now.
 fn is_wish(asked: &OperationRequest) -> bool {
-    let has_begun = operation::id(asked).is_some() || approval::plan_of(asked).is_some();
-    asked.initiated_by.automated && !has_begun && superseding::next(asked).is_none()
+    let is_bare = operation::id(asked).is_none() && approval::plan_of(asked).is_none();
+    asked.initiated_by.automated && is_bare && superseding::next(asked).is_none()
 }
 
 /// Whether nothing is different but that it is as a newer commit wants it, too.

@@ -367,14 +367,18 @@ fn what_is_not_known_permits_nothing() {
     assert_eq!(projects.set(ProjectSet::default()), names(&["broken", "default", "shop"]));
     assert_eq!(find("default"), Ok(true));
     // Those that may be about to come are waited for, and those that are there count.
+    let awaited = |name: &str| match projects.find(name).map_err(NoPlace::from) {
+        Err(NoPlace::Unasked(why)) => Some(why),
+        _ => None,
+    };
     let coming = ProjectSet { coming: Some("apps: its files are still coming".to_owned()), ..set(None) };
     projects.set(coming);
     for name in ["default", "other"] {
-        let awaited = format!("project {name} is not known yet: apps: its files are still coming");
-        assert_eq!((find(name), projects.awaited(name)), (Err(awaited.clone()), Some(awaited)));
+        let words = format!("project {name} is not known yet: apps: its files are still coming");
+        assert_eq!((find(name), awaited(name)), (Err(words.clone()), Some(words)));
     }
-    assert_eq!((find("shop"), projects.awaited("shop")), (Ok(false), None));
-    assert_eq!((projects.awaited("broken"), projects.are_coming()), (None, true));
+    assert_eq!((find("shop"), awaited("shop")), (Ok(false), None));
+    assert_eq!((awaited("broken"), projects.are_coming()), (None, true));
 }
 
 /// What Argo CD's settings say of global projects.
@@ -514,7 +518,8 @@ async fn an_operation_is_begun_as_the_account_of_its_project() {
         projects
     };
     let user = |projects: &Projects, (application, place): &(Application, Place)| {
-        let users = [projects.mandate(application, place), projects.unchecked(application, place)];
+        let mandate = projects.mandate(application, place).map_err(|none| none.to_string());
+        let users = [mandate, projects.unchecked(application, place)];
         let users = users.map(|mandate| mandate.map(|mandate| mandate.user));
         assert_eq!(users[0], users[1], "it is deleted as it is written");
         users[0].clone()

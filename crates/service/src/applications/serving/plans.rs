@@ -75,7 +75,7 @@ impl Serving {
     ) -> Result<(PlanLine, Plan), ServiceError> {
         let application = self.as_written(text).await?;
         operation::disown(&mut asked);
-        if asked.sync.as_ref().is_some_and(|sync| sync.dry_run) {
+        if asked.is_dry_run() {
             return Err(ServiceError::refused(
                 "a dry run writes nothing, so there is nothing to plan; leave --dry-run out",
             ));
@@ -254,19 +254,12 @@ impl Serving {
         })
     }
 
-    /// The line of a plan, with whether somebody may approve it.
-    fn plan_line_for(&self, line: &KeptLine, asker: Option<&str>) -> PlanLine {
-        let shown = self.plan_line(line);
-        let (Some(asker), true) = (asker, shown.needs.is_some()) else { return shown };
-        let application = self.application(&AppKey::named(&line.application));
-        let policy = application.as_deref().and_then(|one| self.shared.approvals(one).ok());
-        let checked = policy
-            .map(|policy| policy.check(Askers::of_kept(&line.by, line.is_by_itself), &line.approvals, asker));
-        let not_yours = checked.and_then(Result::err).map(|error| error.to_string());
-        PlanLine { not_yours, ..shown }
+    fn plan_line(&self, line: &KeptLine) -> PlanLine {
+        self.plan_line_for(line, None)
     }
 
-    fn plan_line(&self, line: &KeptLine) -> PlanLine {
+    /// The line of a plan; where it is said who asks, with whether they may approve it.
+    fn plan_line_for(&self, line: &KeptLine, asker: Option<&str>) -> PlanLine {
         let application = self.application(&AppKey::named(&line.application));
         let hash = line.hash.to_string();
         let waiting = application.as_deref().and_then(waiting_plan);
@@ -274,8 +267,8 @@ impl Serving {
         let own = own.filter(|own| plan_of(own) == Some(hash.as_str()));
         let reason = own.map(operation::reason).unwrap_or_default().to_owned();
         let policy = application.as_deref().and_then(|one| self.shared.approvals(one).ok());
-        let missing =
-            || policy.as_ref()?.missing(Askers::of_kept(&line.by, line.is_by_itself), &line.approvals);
+        let askers = Askers::of_kept(&line.by, line.is_by_itself);
+        let missing = || policy.as_ref()?.missing(askers, &line.approvals);
         let state = match line.operation {
             Some(_) => PlanState::Taken,
             None if line.is_by_itself && line.is_withdrawn => PlanState::Withdrawn,
@@ -287,7 +280,9 @@ impl Serving {
         };
         let is_open = matches!(state, PlanState::Waiting | PlanState::Kept);
         let needs = is_open.then(missing).flatten();
-        PlanLine::new(line, state, (needs, reason))
+        let not_yours = || policy.as_ref()?.check(askers, &line.approvals, asker?).err();
+        let not_yours = needs.as_ref().and_then(|_| not_yours()).map(|error| error.to_string());
+        PlanLine { not_yours, ..PlanLine::new(line, state, (needs, reason)) }
     }
 }
 

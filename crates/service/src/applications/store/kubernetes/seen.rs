@@ -99,7 +99,7 @@ pub(super) struct Seen {
     /// The refresh that is asked for, as its actor was told.
     refresh: Option<String>,
     /// The version with which that was told: an actor may have it in its mailbox still.
-    refresh_version: String,
+    refresh_version: u64,
     /// The operation, as its actor was told or has written it.
     pub(super) operation: Option<Value>,
     /// The operation that is on its way there: the watch may show it before that is answered.
@@ -299,7 +299,7 @@ impl Seen {
             good: None,
             approver: None,
             refresh: refresh::<K>(&object),
-            refresh_version: object.resource_version().to_owned(),
+            refresh_version: version(&object),
             operation: operation(&object),
             writing: None,
             writing_status: None,
@@ -344,7 +344,7 @@ impl Seen {
         let is_refresh = refresh.is_some() && refresh != self.refresh;
         let is_news = told != self.told || is_asked || is_refresh;
         if is_refresh {
-            object.resource_version().clone_into(&mut self.refresh_version);
+            self.refresh_version = version(&object);
         }
         if is_asked {
             self.operation = asked;
@@ -378,8 +378,7 @@ impl Seen {
 
     /// Whether whoever has taken in this version has taken in as well that a refresh is asked for.
     pub(super) fn has_told_refresh(&self, version: &str) -> bool {
-        let order = |version: &str| version.parse::<u64>().ok();
-        version.is_empty() || order(version) >= order(&self.refresh_version)
+        number(version) >= self.refresh_version
     }
 
     /// Whether the operation in it is one that somebody has asked for since.
@@ -402,7 +401,11 @@ pub(super) fn finalizers(object: &Object) -> Vec<String> {
 
 /// Versions of one object are compared as numbers, which all servers give.
 fn version(object: &Object) -> u64 {
-    object.resource_version().parse().unwrap_or(u64::MAX)
+    number(object.resource_version())
+}
+
+fn number(version: &str) -> u64 {
+    version.parse().unwrap_or(u64::MAX)
 }
 
 /// The operation that is to end, by the phase in a status.
