@@ -1,14 +1,18 @@
 //! Runs a program of others and takes what it prints, within limits of time, memory and output. Whatever it has begun ends
-//! with it, also when it ends by itself: nothing of it stays behind.
+//! with it, also when it ends by itself: nothing of it stays behind. One that reads what strangers have written is confined.
+
+mod confined;
 
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Duration;
 
+pub use confined::confines_files;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// So much of what a program says of itself is kept.
@@ -27,6 +31,15 @@ pub struct Limits {
     pub output: u64,
 }
 
+/// What a confined program may touch. It has no network; of the system's files it may read programs and libraries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Files and folders that it may read and start.
+    pub reads: Vec<PathBuf>,
+    /// Files and folders that it may read and change.
+    pub writes: Vec<PathBuf>,
+}
+
 /// Why a program has to end before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
@@ -42,6 +55,9 @@ pub enum RunError {
     /// It did not begin.
     #[error("the program cannot be started: {0}")]
     NotStarted(String),
+    /// The system does not confine it, so it did not begin.
+    #[error("the program is not started, because the system does not keep it from the network: {0}")]
+    NotConfined(String),
     /// It took too long.
     #[error("it was not over after {} s, and was ended", .0.as_secs_f64())]
     Late(Duration),
@@ -83,9 +99,32 @@ enum Stream {
 ///
 /// It did not begin, or had to be ended.
 pub fn run(command: &mut Command, limits: &Limits, over: impl Fn() -> Option<Over>) -> Result<Ran, RunError> {
-    // A group of its own, which ends as one.
-    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| not_started(&error))?;
+    let child = apart(command).spawn().map_err(|error| not_started(&error))?;
+    attend(child, limits, over)
+}
+
+/// The same for one that is confined to a room, as far as the system does that: on Linux it has no network, and reads nothing
+/// outside of the room where the kernel has Landlock ([`confines_files`]). Elsewhere it is not confined.
+///
+/// # Errors
+///
+/// As those of [`run`], and on Linux if the kernel does not keep it from the network.
+pub fn run_confined(
+    command: &mut Command,
+    room: &Room,
+    limits: &Limits,
+    over: impl Fn() -> Option<Over>,
+) -> Result<Ran, RunError> {
+    let child = confined::spawn(apart(command), room)?;
+    attend(child, limits, over)
+}
+
+/// In a group of its own, which ends as one, and listened to.
+fn apart(command: &mut Command) -> &mut Command {
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
+}
+
+fn attend(mut child: Child, limits: &Limits, over: impl Fn() -> Option<Over>) -> Result<Ran, RunError> {
     let (tell, told) = mpsc::channel();
     let (mut output, mut words) = (None, None);
     let mut keep = |stream, read| match stream {

@@ -36,6 +36,7 @@ mod listing;
 mod located;
 mod looks;
 mod making;
+mod mask;
 mod opened;
 mod origin;
 mod overrides;

@@ -100,6 +100,11 @@ impl Manifests {
         let Sourcing { files, helm, kustomize, providers, allowed, .. } = sourcing;
         let mut tools = Tools::new(working);
         (tools.helm, tools.kustomize) = (helm, kustomize);
+        if !Tools::are_confined() {
+            tracing::warn!(
+                "this system does not confine what Helm and Kustomize read (Linux with Landlock does): a repository that finds a way around the checks before them could read files of this machine"
+            );
+        }
         let repositories = Arc::new(Repositories::new(reach));
         let (made, parsed) = (Kept::new(MADE_BYTES), Kept::new(PARSED_BYTES));
         let (given, asked, web, turns, has_other_keys) = Default::default();

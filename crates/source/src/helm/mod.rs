@@ -2,10 +2,12 @@
 
 mod capabilities;
 mod dependencies;
-mod mask;
+mod own;
+mod schema;
 mod values;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 use tidegate_model::argo::{ApplicationSource, HelmSource};
@@ -39,8 +41,10 @@ pub(crate) struct Plan {
     values: Vec<Given>,
     /// Values that are contents of files, by their names.
     files: Vec<(String, Given)>,
+    /// Whether values are held against the schema of the chart.
+    has_schema: bool,
     /// What of them must not be told.
-    own: mask::Own,
+    own: own::Own,
     /// Charts that it needs and does not have.
     dependencies: Dependencies,
     /// Whether credentials are shown to servers that an index names.
@@ -82,10 +86,22 @@ impl Plan {
         arguments.extend(parameters(&helm, variables));
         let files = helm.file_parameters.iter().map(|one| Ok((one.name.clone(), search.file(&one.path)?)));
         let files = files.collect::<Result<_, SourceError>>()?;
-        let own = mask::Own::new(&helm, variables);
+        let own = own::Own::new(&helm, variables);
         let (release, passes_credentials) = (release.clone(), helm.pass_credentials);
+        let has_schema = !helm.skip_schema_validation;
         let dependencies = Dependencies::of((folder, search.own), &chart)?;
-        Ok(Self { tool, chart, release, arguments, values, files, own, dependencies, passes_credentials })
+        Ok(Self {
+            tool,
+            chart,
+            release,
+            arguments,
+            values,
+            files,
+            has_schema,
+            own,
+            dependencies,
+            passes_credentials,
+        })
     }
 
     /// Fetches the charts that it needs and does not have. Nobody may be reading the source meanwhile: what is fetched may be
@@ -127,7 +143,12 @@ impl Plan {
     pub fn make(&self, workshop: &Workshop, folder: &str, making: &Making) -> Result<Vec<File>, SourceError> {
         self.dependencies.put(&self.chart, folder, workshop)?;
         let chart = workshop.source().join(folder);
-        let mut arguments: Vec<OsString> = vec!["template".into(), self.release.clone().into(), chart.into()];
+        if self.has_schema {
+            schema::check(&chart)
+                .map_err(|reason| SourceError::Helm { chart: self.chart.clone(), reason })?;
+        }
+        let mut arguments: Vec<OsString> =
+            vec!["template".into(), self.release.clone().into(), chart.clone().into()];
         arguments.extend(self.arguments.iter().map(Into::into));
         let mut names = Vec::new();
         // Helm divides such paths at commas, so they are those from its folder on.
@@ -149,7 +170,7 @@ impl Plan {
             Ok(text) => Ok(divide(&self.chart, &text)),
             Err(RunError::Failed(words)) => {
                 let named = names.iter().fold(words, |words, (path, name)| words.replace(path, name));
-                Err(self.failed(&named))
+                Err(self.failed(&named, &chart))
             }
             Err(error) => Err(SourceError::Tool {
                 call: "helm template",
@@ -159,7 +180,7 @@ impl Plan {
         }
     }
 
-    fn failed(&self, words: &str) -> SourceError {
+    fn failed(&self, words: &str, folder: &Path) -> SourceError {
         let chart = self.chart.clone();
         if let Some((_, missing)) = words.split_once("missing in charts/ directory:") {
             let missing = missing.lines().next().unwrap_or_default().trim().to_owned();
@@ -167,7 +188,13 @@ impl Plan {
         }
         let lines = words.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
-        let reason = mask::masked(&lines.collect::<Vec<_>>().join("; "), &mask::values(&self.own));
+        let mut values = self.own.values();
+        // Helm has read them, and says what it has read.
+        for given in self.values.iter().chain(self.files.iter().map(|(_, given)| given)) {
+            values.add_file(&String::from_utf8_lossy(&given.content));
+        }
+        own::add_defaults(&mut values, folder);
+        let reason = values.masked(&lines.collect::<Vec<_>>().join("; "));
         let reason = crate::error::plain_ends(&reason);
         SourceError::Tool { call: "helm template", path: chart, reason }
     }

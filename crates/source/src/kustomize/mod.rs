@@ -9,6 +9,7 @@
 mod edit;
 mod edits;
 mod gather;
+mod named;
 mod needs;
 mod remote;
 
@@ -23,9 +24,10 @@ use crate::SourceError;
 use crate::checkout::{Copying, Left};
 use crate::kind::KUSTOMIZATIONS;
 use crate::making::Making;
+use crate::mask::Values;
 use crate::purpose::Variables;
 use crate::repository::File;
-use crate::tools::{Call, SOURCE, Tool, Workshop, run};
+use crate::tools::{Call, SOURCE, Tool, Workshop, each_file, run};
 use crate::tree::{Reader, full};
 use edits::{Edit, FETCHED};
 use gather::Tree;
@@ -171,7 +173,7 @@ impl Plan {
                     unmarked(line.trim()).trim_start_matches("Error: ").trim_start_matches("error: ")
                 });
                 let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-                let reason = crate::error::plain_ends(&lines.join("; "));
+                let reason = crate::error::plain_ends(&secrets(workshop).masked(&lines.join("; ")));
                 Err(SourceError::Tool { call, path: self.path.clone(), reason })
             }
         }
@@ -184,6 +186,18 @@ impl Plan {
             words.replace(&format!("{FETCHED}/{number}"), &tree.repository.0.address().to_string())
         })
     }
+}
+
+/// What Secrets hold that are in a workshop: Kustomize quotes what it cannot read, whole patches as well.
+fn secrets(workshop: &Workshop) -> Values {
+    let mut secrets = Values::default();
+    let is_manifest = |name: &str| {
+        [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end)) || KUSTOMIZATIONS.contains(&name)
+    };
+    each_file(workshop.path(), is_manifest, |_, content| {
+        secrets.add_secrets(&String::from_utf8_lossy(content))
+    });
+    secrets
 }
 
 /// A line without what `kubectl` writes before an error: its letter, the time, its process and where in its code that was. Those

@@ -7,25 +7,16 @@ use gix::objs::tree::EntryKind;
 use serde_json::Value;
 
 use super::edits::Edit;
+use super::named::{self, CHARTS, NAMED, PLUGINS};
 use super::{Found, find, remote, wrong};
 use crate::SourceError;
 use crate::files::meant;
-use crate::tree::Reader;
+use crate::tree::{self, Reader};
 
 /// More folders than kustomizations have.
 const FOLDERS_MAX: usize = 1_000;
 /// Fields that name files or folders, which may be on a server.
 pub(super) const FETCHED: [&str; 3] = ["resources", "bases", "components"];
-/// Fields that name files or folders.
-const NAMED: [&str; 6] = ["resources", "bases", "components", "generators", "transformers", "validators"];
-/// Fields that name files alone.
-const FILES: [&str; 3] = ["crds", "configurations", "patchesStrategicMerge"];
-/// Lists whose entries have a field `path` that names a file.
-const WITH_PATH: [&str; 4] = ["patches", "patchesJson6902", "replacements", "patchesStrategicMerge"];
-/// Lists whose entries have fields that name files, as `file` or `key=file`.
-const GENERATORS: [&str; 2] = ["configMapGenerator", "secretGenerator"];
-/// Fields that have Kustomize make charts.
-const CHARTS: [&str; 2] = ["helmCharts", "helmChartInflationGenerator"];
 /// Why an entry of another field is not fetched.
 const ELSEWHERE: &str =
     "only entries of resources, bases and components are fetched; copy it into the repository";
@@ -130,6 +121,12 @@ fn needed(
     found: &Found,
 ) -> Result<(Vec<String>, Vec<Entry>), SourceError> {
     let Found { file, value } = found;
+    if let Some((written, known)) = named::otherwise_spelt(value) {
+        return Err(wrong(
+            file,
+            format!("it has {written}, which Kustomize takes for {known}; write {known}"),
+        ));
+    }
     if let Some(field) = CHARTS.iter().find(|field| value.get(**field).is_some()) {
         return Err(wrong(
             file,
@@ -138,17 +135,23 @@ fn needed(
             ),
         ));
     }
-    let (mut needed, mut remote) = (Vec::new(), Vec::new());
+    let (mut needed, mut remote, mut in_plugins) = (Vec::new(), Vec::new(), Vec::new());
     for field in NAMED {
+        let configures = PLUGINS.contains(&field);
         let list = value.get(field).and_then(Value::as_array).into_iter().flatten();
         for (index, text) in list.enumerate().filter_map(|(index, entry)| Some((index, entry.as_str()?))) {
             // It may be written out on the spot.
             if text.contains('\n') {
+                in_plugins.extend(configures.then(|| named::by_plugin(text)).into_iter().flatten());
                 continue;
             }
             match local(reader, (folder, file), text)? {
                 Local::Folder(at) => needed.push(at),
-                Local::File => {}
+                Local::File(at, entry) if configures => {
+                    let content = reader.content(&at, &entry)?.unwrap_or_default();
+                    in_plugins.extend(named::by_plugin(&String::from_utf8_lossy(&content)));
+                }
+                Local::File(..) => {}
                 Local::Nothing if FETCHED.contains(&field) => {
                     let (file, text) = (file.clone(), text.to_owned());
                     remote.push(Entry { file, field, index, text });
@@ -157,17 +160,9 @@ fn needed(
             }
         }
     }
-    let paths = entries(value, &WITH_PATH).filter_map(|entry| entry.get("path")?.as_str());
-    let generated = entries(value, &GENERATORS).flat_map(|entry| {
-        let lists = ["files", "envs"].into_iter().filter_map(|name| entry.get(name)?.as_array());
-        lists.flatten().chain(entry.get("env")).filter_map(Value::as_str)
-    });
-    let open_api = value.pointer("/openapi/path").and_then(Value::as_str);
-    for text in texts(value, &FILES).chain(paths).chain(generated).chain(open_api) {
-        let file_of = text.split_once('=').map_or(text, |(_, file)| file);
-        if !text.contains('\n') && (file_of.contains("://") || text.contains("://")) {
-            return Err(refused(file, text, ELSEWHERE));
-        }
+    let served = named::on_servers(value).into_iter().chain(in_plugins).next();
+    if let Some(text) = served {
+        return Err(refused(file, &text, ELSEWHERE));
     }
     Ok((needed, remote))
 }
@@ -175,7 +170,7 @@ fn needed(
 /// What an entry is in the commit.
 enum Local {
     Folder(String),
-    File,
+    File(String, tree::Entry),
     /// It is on a server.
     Nothing,
 }
@@ -193,7 +188,7 @@ fn local(reader: &Reader<'_>, (folder, file): (&str, &str), text: &str) -> Resul
     let path = meant(folder, text)?;
     match reader.lookup(&path)?.map(|entry| reader.follow(&path, &entry)).transpose()? {
         Some((at, entry)) if entry.kind == EntryKind::Tree => Ok(Local::Folder(at)),
-        Some(_) => Ok(Local::File),
+        Some((at, entry)) => Ok(Local::File(at, entry)),
         None if looks_remote(text) => Ok(Local::Nothing),
         None => Err(wrong(file, format!("it names {text}, and there is no {path} in the commit"))),
     }
@@ -214,13 +209,4 @@ fn looks_remote(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or_default();
     ["git@", "git::", "?ref=", ".git", "//"].iter().any(|part| text.contains(part))
         || (host.contains('.') && !host.starts_with('.') && text.contains('/'))
-}
-
-fn entries<'v>(value: &'v Value, names: &'v [&str]) -> impl Iterator<Item = &'v Value> {
-    let list = |name: &&str| value.get(*name).and_then(Value::as_array);
-    names.iter().filter_map(list).flatten()
-}
-
-fn texts<'v>(value: &'v Value, names: &'v [&str]) -> impl Iterator<Item = &'v str> {
-    entries(value, names).filter_map(Value::as_str)
 }

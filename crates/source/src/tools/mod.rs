@@ -4,8 +4,10 @@
 //! Tools ── find ─▶ Tool ── run (in a Workshop: a private folder with all it may see) ─▶ what it prints
 //! ```
 //!
-//! They are started without a shell, with nothing of our environment, and with limits of time, memory and output.
+//! They are started without a shell, with nothing of our environment, without a network, and with
+//! limits of time, memory and output.
 
+mod container;
 mod run;
 mod workshop;
 
@@ -20,7 +22,7 @@ use crate::SourceError;
 use crate::remote::Attempts;
 use run::Places;
 pub(crate) use run::{Call, RunError, run};
-pub(crate) use workshop::{SOURCE, Workshop};
+pub(crate) use workshop::{SOURCE, Workshop, each_file};
 
 /// What a program may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +37,27 @@ pub struct ToolLimits {
     pub at_once: usize,
 }
 
+/// Memory of a program where nothing limits it further.
+const MEMORY: u64 = 1 << 30;
+
 impl Default for ToolLimits {
     /// As long as Argo CD waits; the largest charts in use take a tenth of the rest.
     fn default() -> Self {
-        let at_once = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self { time: Duration::from_secs(90), memory: 1 << 30, output: 64 << 20, at_once }
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let (memory, at_once) = share(container::memory(), cores);
+        Self { time: Duration::from_secs(90), memory, output: 64 << 20, at_once }
     }
+}
+
+/// The memory of one program, and how many are at work at once. In a container with a limit they take half of it together: beyond it
+/// the system would end this process as well.
+fn share(container: Option<u64>, cores: usize) -> (u64, usize) {
+    let Some(half) = container.map(|bytes| bytes / 2).filter(|bytes| *bytes > 0) else {
+        return (MEMORY, cores);
+    };
+    let memory = half.min(MEMORY);
+    let fitting = half.checked_div(memory).and_then(|count| usize::try_from(count).ok());
+    (memory, fitting.unwrap_or(cores).clamp(1, cores.max(1)))
 }
 
 /// The programs that make manifests.
@@ -71,6 +88,11 @@ impl Tools {
     pub fn new(folder: PathBuf) -> Self {
         workshop::sweep(&folder);
         Self { folder, ..Self::default() }
+    }
+
+    /// Whether the system sees to it that they read nothing but what they are given.
+    pub fn are_confined() -> bool {
+        tidegate_program::confines_files()
     }
 
     /// Ends the programs at work; later ones end at once.
@@ -115,4 +137,24 @@ fn tool(program: &Path) -> Option<Tool> {
     let program = fs::canonicalize(program).ok().filter(|_| is_program)?;
     let identity = format!("{} {} {} {}", program.display(), found.len(), found.mtime(), found.mtime_nsec());
     Some(Tool { program, identity })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_fit_into_the_container() {
+        const GIB: u64 = 1 << 30;
+        for (container, cores, expected) in [
+            (None, 2, (GIB, 2)),
+            (Some(GIB), 4, (GIB / 2, 1)),
+            (Some(2 * GIB), 4, (GIB, 1)),
+            (Some(6 * GIB), 4, (GIB, 3)),
+            (Some(64 * GIB), 4, (GIB, 4)),
+            (Some(1), 4, (GIB, 4)),
+        ] {
+            assert_eq!(share(container, cores), expected, "{container:?}");
+        }
+    }
 }

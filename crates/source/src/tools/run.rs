@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use tidegate_program::{Limits, Over, Ran};
+use tidegate_program::{Limits, Over, Ran, Room};
 
 use super::{Tool, ToolLimits, Tools, Workshop};
 use crate::remote;
 
-/// Nobody listens there: what is not to be asked over the network ends at once.
+/// Nobody listens there: what is not to be asked over the network ends at once, also where the system does not see to that.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 /// How a program is called.
@@ -70,8 +70,9 @@ pub(crate) fn run(tools: &Tools, call: Call<'_>) -> Result<Vec<u8>, RunError> {
         })
     };
     let limits = Limits { memory: tools.limits.memory, output: tools.limits.output };
+    let room = Room { reads: vec![call.tool.program.clone()], writes: vec![call.workshop.path().to_owned()] };
     let Ran { status, output, words } =
-        tidegate_program::run(&mut command(&call, &tools.limits), &limits, over)?;
+        tidegate_program::run_confined(&mut command(&call, &tools.limits), &room, &limits, over)?;
     if status.success() {
         return Ok(output);
     }

@@ -40,6 +40,11 @@ impl Workshop {
         Ok(opened)
     }
 
+    /// All of it.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
     /// Where the program is at home.
     pub fn home(&self) -> PathBuf {
         self.0.path().join("home")
@@ -75,6 +80,26 @@ impl Workshop {
     pub fn hide(&self, text: &str) -> String {
         let source = format!("{}/", self.source().display());
         text.replace(&source, "").replace(&format!("{}/", self.0.path().display()), "")
+    }
+}
+
+/// Goes through the files below a folder of a workshop whose names are wanted, in any order: by their paths in the folder, and with
+/// what they hold. What cannot be read is left out.
+pub(crate) fn each_file(top: &Path, is_wanted: impl Fn(&str) -> bool, mut with: impl FnMut(&str, &[u8])) {
+    let mut folders = vec![top.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(path),
+                Ok(kind) if kind.is_file() && is_wanted(&entry.file_name().to_string_lossy()) => {
+                    if let (Ok(content), Ok(below)) = (fs::read(&path), path.strip_prefix(top)) {
+                        with(&below.to_string_lossy(), &content);
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 }
 

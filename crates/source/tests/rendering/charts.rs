@@ -279,3 +279,50 @@ fn the_same_is_made_once() {
     bench.commit("repo");
     assert_ne!(key(json!({})), first);
 }
+
+/// Helm follows what a schema refers to, wherever that is.
+#[test]
+fn schemas_are_read_of_nowhere_else() {
+    let Some(bench) = bench() else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let server = format!("http://{}/schema.json", listener.local_addr().unwrap());
+    let file = format!("file://{}", bench.path("host.json").display());
+    bench.write("host.json", r#"{"properties": {"value": {"const": "c4n4ry-of-the-host"}}}"#);
+    bench.write("repo/charts/web/charts/sub/Chart.yaml", "{apiVersion: v2, name: sub, version: 0.1.0}");
+    for folder in ["", "charts/sub/"] {
+        for refers_to in [&server, &file, "file:///etc/passwd", "other.json"] {
+            let path = format!("repo/charts/web/{folder}values.schema.json");
+            bench.write(&path, &json!({"$ref": refers_to}).to_string());
+            bench.commit("repo");
+            let error = bench.error(&chart(json!({})));
+            for part in ["values.schema.json refers to", "skipSchemaValidation"] {
+                assert!(error.contains(part), "{folder} {refers_to}: {error}");
+            }
+            assert!(!error.contains("c4n4ry"), "{error}");
+            assert_eq!(data(&bench, json!({"skipSchemaValidation": true}))["kind"], "ConfigMap");
+            std::fs::remove_file(bench.path(&path)).unwrap();
+        }
+    }
+    let inside = json!({"$ref": "#/$defs/all", "$defs": {"all": {"required": ["missing"]}}});
+    bench.write("repo/charts/web/values.schema.json", &inside.to_string());
+    bench.commit("repo");
+    assert!(bench.error(&chart(json!({}))).contains("missing"), "it counts");
+    assert!(listener.accept().is_err(), "nobody was asked");
+}
+
+#[test]
+fn what_files_hold_is_not_told_when_a_chart_fails() {
+    let Some(bench) = bench() else { return };
+    let fails = "{{ fail (printf \"%s, %s, %s\" .Values.value .Values.file .Values.db.password) }}";
+    bench.write("repo/charts/web/templates/map.yaml", fails);
+    bench.write("repo/charts/web/values.yaml", "{value: '', file: '', db: {password: c4n4ry-of-the-chart}}");
+    bench.write("repo/charts/web/envs/a.yaml", "{value: c4n4ry-of-a-file}");
+    bench.write("repo/charts/web/key", "c4n4ry-of-a-parameter\n");
+    bench.commit("repo");
+    let error = bench.error(&chart(json!({
+        "valueFiles": ["envs/a.yaml"],
+        "fileParameters": [{"name": "file", "path": "key"}],
+    })));
+    assert!(error.contains("++++++++, ++++++++") && !error.contains("c4n4ry"), "{error}");
+}

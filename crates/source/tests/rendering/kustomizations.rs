@@ -187,7 +187,16 @@ fn nothing_is_fetched_for_a_kustomization() {
         ("patches: [{path: 'https://example.com/a.yaml'}]", "example.com"),
         ("patchesStrategicMerge: ['https://example.com/a.yaml']", "example.com"),
         ("openapi: {path: 'https://example.com/a.json'}", "example.com"),
+        ("patches: [{Path: 'https://example.com/a.yaml'}]", "example.com"),
+        ("configMapGenerator: [{name: a, Files: ['a=http://example.com/a']}]", "example.com"),
+        ("generators: [plugin.yaml]", "127.0.0.1"),
+        (
+            "transformers: ['{apiVersion: builtin, kind: PatchTransformer, metadata: {name: a},\n path: \"http://127.0.0.1/a\"}']",
+            "127.0.0.1",
+        ),
     ] {
+        let plugin = "{apiVersion: builtin, kind: ConfigMapGenerator, metadata: {name: a}, files: ['a=http://127.0.0.1/a']}";
+        bench.write("repo/base/plugin.yaml", plugin);
         // Also where the overlay itself names nothing of the kind.
         bench.write("repo/base/kustomization.yaml", &format!("{text}\n"));
         bench.commit("repo");
@@ -205,6 +214,11 @@ fn nothing_is_fetched_for_a_kustomization() {
         ("resources: [", "base/kustomization.yaml: "),
         ("[1]", "no map of fields"),
         ("helmCharts: [{name: a, repo: 'https://example.com'}]\n", "enable-helm"),
+        // Kustomize takes them for the same, and whoever looks for them should as well.
+        ("Resources: ['http://127.0.0.1/a.yaml']", "it has Resources, which Kustomize takes for resources"),
+        ("re\u{17f}ources: ['http://127.0.0.1/a.yaml']", "takes for resources; write resources"),
+        ("Components: [../../../../elsewhere]", "takes for components"),
+        ("HelmCharts: [{name: a}]", "takes for helmCharts"),
         ("configMapGenerator: [{name: a, files: [../elsewhere/a.yaml]}]", "elsewhere/a.yaml"),
     ] {
         bench.write("repo/base/kustomization.yaml", text);
@@ -233,4 +247,37 @@ fn a_kustomization_comes_before_a_chart() {
     bench.commit("repo");
     let plain = source(json!({"repoURL": "./repo", "path": "overlays/dev"}));
     assert_eq!(bench.locate(&plain).unwrap().source_type(), "Kustomize");
+}
+
+/// Whatever a kustomization has Kustomize do: the system keeps it from the network.
+#[test]
+fn what_no_check_knows_of_is_not_asked_either() {
+    let Some(bench) = bench() else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let at = listener.local_addr().unwrap();
+    bench.write("repo/base/made/kustomization.yaml", "resources: [plugin.yaml]\n");
+    let plugin = format!(
+        "{{apiVersion: builtin, kind: ConfigMapGenerator, metadata: {{name: a}}, files: ['a=http://{at}/a']}}"
+    );
+    bench.write("repo/base/made/plugin.yaml", &plugin);
+    bench.write("repo/base/kustomization.yaml", "generators: [made]\n");
+    bench.commit("repo");
+    let error = bench.error(&overlay(json!({})));
+    assert!(error.contains("permission denied"), "{error}");
+    assert!(listener.accept().is_err(), "nobody was asked");
+}
+
+#[test]
+fn what_secrets_hold_is_not_told_when_kustomize_fails() {
+    let Some(bench) = bench() else { return };
+    for text in [
+        "secretGenerator: [{name: a, literals: [c4n4ry-of-a-literal]}]\n",
+        "patches: [{patch: \"kind: Secret\\nmetadata: [\\nstringData:\\n  a: c4n4ry-of-a-patch\\n\"}]\n",
+    ] {
+        bench.write("repo/base/kustomization.yaml", text);
+        bench.commit("repo");
+        let error = bench.error(&overlay(json!({})));
+        assert!(!error.contains("c4n4ry") && error.contains("++++++++"), "{text}: {error}");
+    }
 }

@@ -1,0 +1,222 @@
+//! Values stay out of what Helm and Kustomize say of what cannot be made: they may quote any of them, and what they say is shown to
+//! everybody who sees the application.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::Value;
+
+/// What stands in the place of a value: always the same, so that not even its length shows.
+const MASK: &str = "++++++++";
+/// Shorter values are too common to be told from other words.
+const WORD_BYTES: usize = 4;
+/// Shorter values are masked as whole words only.
+const ANYWHERE_BYTES: usize = 8;
+/// Words that stand everywhere and hide nothing.
+const PLAIN: [&str; 4] = ["true", "false", "null", "none"];
+
+/// The kind whose objects hold nothing but secrets.
+const SECRET: &str = "Secret";
+/// A kustomization makes such objects of what is below this field.
+const GENERATOR: &str = "secretGenerator";
+/// Parts of the names of values that hold secrets by themselves.
+const TELLING: [&str; 8] =
+    ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey"];
+/// Manifests inside of manifests are looked into so deeply.
+const DEPTH_MAX: usize = 3;
+
+/// Values that are not to be told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Values(BTreeSet<String>);
+
+impl Values {
+    /// Adds a text, which may have several lines: each may be quoted by itself.
+    pub fn add(&mut self, text: &str) {
+        let is_telling = |line: &&str| line.len() >= WORD_BYTES && !PLAIN.contains(line);
+        self.0.extend(text.lines().map(str::trim).filter(is_telling).map(str::to_owned));
+    }
+
+    /// Adds all values that are somewhere in one.
+    pub fn add_all(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.add(text),
+            Value::Number(number) => self.add(&number.to_string()),
+            Value::Array(all) => all.iter().for_each(|one| self.add_all(one)),
+            Value::Object(all) => all.values().for_each(|one| self.add_all(one)),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Adds the values of a file of values.
+    pub fn add_file(&mut self, text: &str) {
+        match serde_saphyr::from_str::<Value>(text) {
+            Ok(values) => self.add_all(&values),
+            // Whatever it is, it will be quoted.
+            Err(_) => self.add_lines(text),
+        }
+    }
+
+    /// Adds what a file of values holds under names that tell of secrets; of one that cannot be read, all.
+    pub fn add_telling(&mut self, text: &str) {
+        match serde_saphyr::from_str::<Value>(text) {
+            Ok(values) => self.add_named(&values),
+            Err(_) => self.add_lines(text),
+        }
+    }
+
+    fn add_named(&mut self, value: &Value) {
+        match value {
+            Value::Array(all) => all.iter().for_each(|one| self.add_named(one)),
+            Value::Object(all) => all.iter().for_each(|(name, value)| match is_telling(name) {
+                true => self.add_all(value),
+                false => self.add_named(value),
+            }),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// Adds what Secrets hold that are in a text: in its manifests, in its kustomization, or in patches that are written into one.
+    pub fn add_secrets(&mut self, text: &str) {
+        self.add_secrets_at(text, DEPTH_MAX);
+    }
+
+    fn add_secrets_at(&mut self, text: &str, depth: usize) {
+        match serde_saphyr::from_multiple::<Value>(text) {
+            Ok(documents) => documents.iter().for_each(|one| self.search(one, depth)),
+            Err(_) if text.contains(SECRET) => self.add_lines(text),
+            Err(_) => {}
+        }
+    }
+
+    fn search(&mut self, value: &Value, depth: usize) {
+        match value {
+            Value::Array(all) => all.iter().for_each(|one| self.search(one, depth)),
+            Value::Object(fields) => {
+                if fields.get("kind").and_then(Value::as_str) == Some(SECRET) {
+                    let held = ["data", "stringData"].into_iter().filter_map(|name| fields.get(name));
+                    held.for_each(|held| self.add_decoded(held));
+                }
+                for (name, value) in fields {
+                    if name.eq_ignore_ascii_case(GENERATOR) {
+                        self.add_literals(value);
+                    }
+                    self.search(value, depth);
+                }
+            }
+            Value::String(text) if text.contains('\n') => {
+                if let Some(depth) = depth.checked_sub(1) {
+                    self.add_secrets_at(text, depth);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// The values of a Secret, as they are written and as what they stand for.
+    fn add_decoded(&mut self, held: &Value) {
+        self.add_all(held);
+        let texts = held.as_object().into_iter().flat_map(|fields| fields.values().filter_map(Value::as_str));
+        let decoded = texts.filter_map(|text| String::from_utf8(BASE64.decode(text).ok()?).ok());
+        decoded.for_each(|text| self.add(&text));
+    }
+
+    /// `name=value`, or what was meant as that.
+    fn add_literals(&mut self, generators: &Value) {
+        let all =
+            generators.as_array().into_iter().flatten().filter_map(|one| one.get("literals")?.as_array());
+        for literal in all.flatten().filter_map(Value::as_str) {
+            let value = literal.split_once('=').map_or(literal, |(_, value)| value);
+            self.add(value.trim_matches(['"', '\'']));
+        }
+    }
+
+    fn add_lines(&mut self, text: &str) {
+        let value = |line: &str| line.split_once(':').map_or(line, |(_, value)| value).to_owned();
+        text.lines().for_each(|line| self.add(value(line).trim().trim_matches(['"', '\''])));
+    }
+
+    /// A text without them.
+    pub fn masked(&self, words: &str) -> String {
+        let mut longest_first: Vec<&String> = self.0.iter().collect();
+        longest_first.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        longest_first.into_iter().fold(words.to_owned(), |words, value| replace(&words, value))
+    }
+}
+
+/// Whether a name says that its value is a secret.
+fn is_telling(name: &str) -> bool {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.to_ascii_lowercase();
+    TELLING.iter().any(|part| plain.contains(part))
+}
+
+fn replace(words: &str, value: &str) -> String {
+    let mut masked = String::with_capacity(words.len());
+    let mut rest = words;
+    while let Some((before, after)) = rest.split_once(value) {
+        let is_inside = |sign: Option<char>| sign.is_some_and(char::is_alphanumeric);
+        let last = before.chars().next_back().or_else(|| masked.chars().next_back());
+        let is_part = is_inside(last) || is_inside(after.chars().next());
+        masked.push_str(before);
+        masked.push_str(if is_part && value.len() < ANYWHERE_BYTES { value } else { MASK });
+        rest = after;
+    }
+    masked + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_masked() {
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----\n";
+        for (value, words, expected) in [
+            (json!({"p": "hunter2!"}), "no hunter2! here", "no ++++++++ here"),
+            (json!({"db": {"password": "hunter2x"}}), "xhunter2xy", "x++++++++y"),
+            (json!({"a": [{"b": key}]}), "cut: MIIEvQIBADANBg", "cut: ++++++++"),
+            (json!({"pin": 482_915}), "pin 482915 is wrong", "pin ++++++++ is wrong"),
+            // Short ones as words alone, and what says nothing not at all.
+            (json!({"a": "abcd"}), "abcd abcde", "++++++++ abcde"),
+            (json!({"a": true, "b": "x"}), "true x", "true x"),
+            (json!({}), "sorry", "sorry"),
+        ] {
+            let mut values = Values::default();
+            values.add_file(&value.to_string());
+            assert_eq!(values.masked(words), expected, "{value}");
+        }
+        let mut values = Values::default();
+        values.add_file("db: [hunter2x");
+        assert_eq!(values.masked("bad: [hunter2x"), "bad: ++++++++");
+    }
+
+    #[test]
+    fn of_what_a_chart_has_itself_secrets_alone_are_masked() {
+        let mut values = Values::default();
+        values.add_telling("image: nginx\ndb: {dbPassword: hunter2x}\napi-key: [k3yk3y]\n");
+        assert_eq!(values.masked("nginx hunter2x k3yk3y"), "nginx ++++++++ ++++++++");
+    }
+
+    #[test]
+    fn what_secrets_hold_is_masked() {
+        for text in [
+            "kind: Secret\nstringData: {a: hunter2x}\n",
+            "kind: Secret\ndata: {a: aHVudGVyMng=}\n",
+            "secretGenerator: [{name: a, literals: [a=hunter2x]}]\n",
+            "SecretGenerator: [{name: a, literals: [hunter2x]}]\n",
+            "patches: [{patch: \"kind: Secret\\nstringData: {a: hunter2x}\\n\"}]\n",
+            "kind: Secret\nstringData:\n  a: hunter2x\n b: [\n",
+            "kind: List\nitems: [{kind: Secret, stringData: {a: hunter2x}}]\n",
+        ] {
+            let mut values = Values::default();
+            values.add_secrets(text);
+            assert_eq!(values.masked("it has hunter2x"), "it has ++++++++", "{text}");
+        }
+        let mut values = Values::default();
+        values.add_secrets("kind: ConfigMap\ndata: {a: plainly}\n");
+        assert_eq!(values.masked("plainly"), "plainly");
+    }
+}
