@@ -20,6 +20,30 @@ use crate::targets::Desired;
 use crate::text::escape;
 use crate::waves::wave;
 
+/// The option by which an object of another application ends the operation.
+const FAIL_ON_SHARED: &str = "FailOnSharedResource=true";
+
+/// Whether an operation may write over what is another application's: unless `FailOnSharedResource` is on.
+pub fn may_be_shared(request: &SyncRequest) -> bool {
+    !request.options.has(FAIL_ON_SHARED)
+}
+
+/// Why an operation must not write over a live object: it is another application's, and `FailOnSharedResource` is on. It may have
+/// become so since the plan was made.
+pub fn why_not_shared(request: &SyncRequest, key: &ObjectKey, live: &Object) -> Option<String> {
+    let SyncRequest { application, tracking, .. } = request;
+    let other = tracking.owner(live).filter(|other| other != application)?;
+    (!may_be_shared(request)).then(|| shared_found(&shared_by(key, application, other)))
+}
+
+fn shared_by(key: &ObjectKey, application: &str, other: &str) -> String {
+    format!("{}/{} is part of applications {application} and {other}", key.kind, key.name)
+}
+
+fn shared_found(message: &str) -> String {
+    format!("Shared resource found: {message}")
+}
+
 /// Turns wanted objects into tasks.
 pub(crate) struct Drafter<'p> {
     pub request: &'p SyncRequest,
@@ -130,20 +154,13 @@ impl Drafter<'_> {
         let owner = live.and_then(|live| tracking.owner(live)).filter(|other| other != application);
         let claimed = claimed_by(&wanted.object).filter(|other| other != application);
         let Some(other) = owner.or(claimed) else { return };
-        let mut message = format!(
-            "{}/{} is part of applications {application} and {other}",
-            wanted.key.kind, wanted.key.name
-        );
+        let mut message = shared_by(&wanted.key, application, other);
         if owner.is_none() {
             message.push_str(": its manifest carries the tracking id of the latter; remove the annotation ");
             message.push_str(annotations::TRACKING_ID);
         }
-        if self.request.options.has("FailOnSharedResource=true") {
-            self.findings.error(
-                "shared-resource",
-                &wanted.subject(),
-                format!("Shared resource found: {message}"),
-            );
+        if !may_be_shared(self.request) {
+            self.findings.error("shared-resource", &wanted.subject(), shared_found(&message));
         } else {
             self.findings.warn("shared-resource", &wanted.subject(), message);
         }

@@ -6,7 +6,7 @@ use tidegate_cluster::{
 };
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Pruning, Trial};
 use tidegate_model::{Action, Gvk, Object, SyncRequest, Task};
-use tidegate_planner::{bindings, reason_to_keep};
+use tidegate_planner::{bindings, may_be_shared, reason_to_keep, why_not_shared};
 
 use super::failures::call_error;
 use super::found::{adopted, find, look};
@@ -250,6 +250,12 @@ pub(super) async fn answer(cluster: &dyn Cluster, subject: &Subject<'_>, request
 async fn stands(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<Option<Answer>, CallError> {
     let Task { action, options, .. } = subject.task;
     let SyncRequest { application, tracking, .. } = subject.request;
+    if !may_be_shared(subject.request)
+        && let Some(found) = find(cluster, subject).await?
+        && let Some(why) = why_not_shared(subject.request, &subject.task.key(), &found)
+    {
+        return Err(CallError::permanent(why));
+    }
     // What is written to an object on its way out goes with it.
     if options.already_deleting
         && let Some(found) = find(cluster, subject).await?.filter(Object::is_deleting)

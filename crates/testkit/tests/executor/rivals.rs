@@ -167,3 +167,35 @@ async fn an_object_that_comes_at_the_last_moment_is_not_written_over() {
         assert!(!touches_the_hook(&of(&cluster, id)), "{policy:?}");
     }
 }
+
+/// Another application takes an object after the plan was made. With the option it keeps it.
+#[tokio::test(start_paused = true)]
+async fn what_has_become_another_applications_since_the_plan_is_not_written_over() {
+    for (options, expected) in [
+        (vec!["FailOnSharedResource=true".to_owned()], OperationPhase::Failed),
+        (vec![], OperationPhase::Succeeded),
+    ] {
+        let cluster = Moody::calm();
+        let option = options.join(",");
+        let sync = migration("1", "60s", &[]).with(|request| request.options.flags = options);
+        let (first, one) = running(&cluster, &sync).await;
+        let other =
+            Sync::of(&config("settings", 0, &[])).with(|request| request.application = "other".into());
+        let second = builder(&cluster, &Log::new()).start().await.unwrap();
+        let two = submit(&second, &other).await;
+        assert_eq!(end(&second, two).await.phase, OperationPhase::Succeeded);
+        let view = end(&first, one).await;
+        assert_eq!(view.phase, expected, "{option}: {}", view.message);
+        let settings = |entry: &&AuditEntry| entry.name == "settings" && entry.code < 300;
+        let written: Vec<_> = of(&cluster, one).into_iter().filter(|entry| settings(&entry)).collect();
+        assert_eq!(written.is_empty(), expected == OperationPhase::Failed, "{option}: {written:?}");
+        let told = view.resources.iter().any(|one| {
+            one.message
+                == format!(
+                    "Shared resource found: ConfigMap/settings is part of applications {} and other",
+                    sync.request.application
+                )
+        });
+        assert_eq!(told, expected == OperationPhase::Failed, "{:?}", view.resources);
+    }
+}
