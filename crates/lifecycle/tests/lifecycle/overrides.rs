@@ -524,6 +524,46 @@ fn what_a_wave_has_skipped_that_was_gone_past_is_not_retried_between_attempts() 
     assert_eq!(refusals(&world), [format!("ConfigMap shop/b cannot be retried now: {why}")]);
 }
 
+/// Somebody who decides between two attempts has decided, and waits for nothing: what has failed is passed over, or what was passed over
+/// by mistake is done after all.
+#[test]
+fn the_next_attempt_begins_once_nothing_is_left_to_wait_for() {
+    let both_fail = || {
+        let mut world =
+            World::new(plan([resource(0, "ConfigMap/a"), resource(0, "ConfigMap/b")]), retrying(1));
+        for name in ["ConfigMap/a", "ConfigMap/b"] {
+            world.fate(name, |fate| fate.write.push_back(Reply::No("no".into())));
+        }
+        world.run_until(500);
+        while !matches!(world.operation().stage, Stage::AwaitingRetry { .. }) {
+            world.run_until(world.now + 100);
+            world.now += 100;
+        }
+        world
+    };
+    let mark = task(Override::MarkDone, "configmap/b");
+    for (second, results) in [
+        (skip("configmap/b"), ["Skipped", "Skipped"]),
+        (mark, ["Skipped", "MarkedDone"]),
+        (task(Override::Retry, "configmap/a"), ["Synced", "Synced"]),
+    ] {
+        let mut world = both_fail();
+        let failed_at = world.now;
+        world.at(world.now, skip("configmap/a"));
+        world.run_until(failed_at + 1_000);
+        assert!(matches!(world.operation().stage, Stage::AwaitingRetry { .. }), "something else has failed");
+        world.at(failed_at + 1_000, second);
+        world.run_until(failed_at + 2_000);
+        assert!(world.driver().state().is_finished(), "it waits for nothing: {results:?}");
+        let codes = results.map(|code| format!(" {code} "));
+        assert!(
+            world.results().iter().zip(codes).all(|(line, code)| line.contains(&code)),
+            "{:?}",
+            world.results()
+        );
+    }
+}
+
 /// What was only tried has no result in an operation that writes.
 #[test]
 fn where_all_is_skipped_before_the_first_write_nothing_else_has_a_result() {

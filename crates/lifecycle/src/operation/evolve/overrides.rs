@@ -56,6 +56,7 @@ fn passed_over(operation: &mut Operation, id: TaskId, overridden: &Overridden) -
         Progress::Done => false,
     };
     let message = messages::passed_over(overridden, task, state);
+    let had_failed = state.is_unsuccessful();
     record(operation, id, |state| {
         state.calls = None;
         state.occupant = None;
@@ -66,6 +67,14 @@ fn passed_over(operation: &mut Operation, id: TaskId, overridden: &Overridden) -
             end(state, overridden.what, message);
         }
     });
+    // The next attempt has nothing to wait for.
+    let nothing_failed = !operation.tasks.iter().any(TaskState::is_unsuccessful);
+    if let Stage::AwaitingRetry { until } = &mut operation.stage
+        && had_failed
+        && nothing_failed
+    {
+        *until = overridden.at.min(*until);
+    }
     Some(())
 }
 
@@ -107,9 +116,11 @@ fn retried(
     let (_, state) = operation.task(id)?;
     let has_failed = state.is_unsuccessful() && !state.is_closing();
     let calls_again = state.calls.as_ref().is_some_and(|calls| calls.not_before.is_some());
-    if let (Stage::AwaitingRetry { until }, false) = (&mut operation.stage, was_passed_over) {
+    if let Stage::AwaitingRetry { until } = &mut operation.stage {
         *until = overridden.at.min(*until);
-        return has_failed.then_some(());
+        if !was_passed_over {
+            return has_failed.then_some(());
+        }
     }
     let state = operation.tasks.get_mut(id.index())?;
     if was_passed_over && !state.is_closing() || has_failed && state.progress == Progress::Done {
