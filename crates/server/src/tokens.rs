@@ -54,11 +54,13 @@ pub(crate) struct Tokens {
 struct Read {
     known: Arc<[Known]>,
     from: Option<Version>,
+    /// The state of the file that could not be read, and of which that was said.
+    failed: Option<Option<Version>>,
     looked_at: Instant,
 }
 
 /// What tells one state of a file from another.
-type Version = (u64, u64, i64, i64, u64);
+type Version = (u64, u64, (i64, i64), (i64, i64), u64);
 
 struct Known {
     caller: Caller,
@@ -75,7 +77,7 @@ impl Tokens {
     /// Reads the file.
     pub fn open(path: &Path) -> Result<Self, ServerError> {
         let (known, version) = read(path)?;
-        let read = Read { known: known.into(), from: Some(version), looked_at: Instant::now() };
+        let read = Read { known: known.into(), from: Some(version), failed: None, looked_at: Instant::now() };
         Ok(Self { path: Some(path.to_owned()), read: Mutex::new(read) })
     }
 
@@ -83,7 +85,7 @@ impl Tokens {
     pub fn of_owner(name: &str, token: &str) -> Self {
         let caller = Caller { name: name.to_owned(), role: Role::Operator };
         let known = Known { caller, digest: Sha256::digest(token.as_bytes()).into() };
-        let read = Read { known: Arc::new([known]), from: None, looked_at: Instant::now() };
+        let read = Read { known: Arc::new([known]), from: None, failed: None, looked_at: Instant::now() };
         Self { path: None, read: Mutex::new(read) }
     }
 
@@ -119,16 +121,20 @@ impl Tokens {
             let is_gone = version.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
             let version = version.ok();
             if is_gone {
-                read.known = Arc::new([]);
-            } else if version != read.from {
+                (read.known, read.from) = (Arc::new([]), None);
+            } else if version.is_none() || version != read.from {
                 match self::read(path) {
-                    Ok((known, _)) => read.known = known.into(),
+                    Ok((known, version)) => {
+                        (read.known, read.from, read.failed) = (known.into(), Some(version), None);
+                    }
+                    // It is tried again until it can be read, and said once.
+                    Err(_) if read.failed == Some(version) => {}
                     Err(error) => {
-                        tracing::warn!(%error, "the tokens cannot be read; those that were there count")
+                        tracing::warn!(%error, "the tokens cannot be read; those that were there count");
+                        read.failed = Some(version);
                     }
                 }
             }
-            read.from = version;
         }
         Arc::clone(&read.known)
     }
@@ -187,7 +193,8 @@ fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
 }
 
 fn version(found: &Metadata) -> Version {
-    (found.dev(), found.ino(), found.mtime(), found.mtime_nsec(), found.len())
+    let changed = (found.ctime(), found.ctime_nsec());
+    (found.dev(), found.ino(), (found.mtime(), found.mtime_nsec()), changed, found.len())
 }
 
 fn read(path: &Path) -> Result<(Vec<Known>, Version), ServerError> {
@@ -360,5 +367,22 @@ mod tests {
         fs::remove_file(&path).unwrap();
         now += LOOK_EVERY;
         assert!(tokens.caller(&format!("{TOKEN}-too"), now).is_none(), "nobody is in a file that is gone");
+    }
+
+    /// Somebody asks while the file is open to others: what was written into it then counts once it is closed again.
+    #[test]
+    fn a_file_that_was_open_to_others_is_read_once_it_is_closed() {
+        let (_dir, path) = written(&format!("ann operator {TOKEN}\nben read-only {TOKEN}-too"), 0o600);
+        let tokens = Arc::new(Tokens::open(&path).unwrap());
+        let mut now = Instant::now();
+        fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
+        fs::write(&path, format!("ann operator {TOKEN}\n")).unwrap();
+        for _ in 0..2 {
+            now += LOOK_EVERY;
+            assert!(tokens.caller(&format!("{TOKEN}-too"), now).is_some(), "those that were there count");
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        now += LOOK_EVERY;
+        assert!(tokens.caller(TOKEN, now).is_some() && tokens.caller(&format!("{TOKEN}-too"), now).is_none());
     }
 }
