@@ -9,7 +9,7 @@ import { operationsTable } from "./operations.js";
 import { saveButton } from "./picture.js";
 import { applicationActions, rollbackButton } from "./steer.js";
 import { objectsOf, wavesPicture } from "./waves.js";
-import { approvalOf, badge, count, folded, moment, objectKey, objectName, short, shortHash, terms, time } from "./words.js";
+import { approvalOf, badge, count, folded, inZone, moment, objectKey, objectName, short, shortHash, terms, time } from "./words.js";
 
 const RESOURCES_MAX = 10_000;
 const OPERATIONS = 20;
@@ -222,7 +222,7 @@ function headOf({ resource, line, window, resources }, path, problems) {
     h("div.title", null, h("h1", null, line.name),
       h("span.states", null, badge(line.sync, "sync"), " ", badge(line.health, "health"), " ", operation ? badge(operation.phase, "operation") : null, operation?.dryRun ? h("small", null, " dry run: nothing is written") : null)),
     problems.line ? h("p.problem", null, problems.line) : null,
-    h("div.lead", null, operation ? [folded(operation.message), " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
+    h("div.lead", null, operation ? [folded(inZone(operation.message)), " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : line.awaits ? null : "It was never synced."),
     operation?.finishedAt && !operation.id ? h("p.quiet", null, `It never began, so it is not among the operations. Asked for by ${operation.by || "nobody"}, `, time(operation.finishedAt)) : null,
     line.deleting ? h("p.lead", null, "It is being deleted.") : null,
     line.awaits ? h("p.lead", null, `It ${line.awaits}. `, link(paths.set(line.namespace, line.set), "See the ApplicationSet")) : null,

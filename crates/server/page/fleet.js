@@ -6,7 +6,7 @@ import { HEALTH, OPERATION, SYNC, asked, filterBar, problemsOf } from "./lists.j
 import { follow } from "./news.js";
 import { LongList } from "./scroll.js";
 import { rolloutBar, whereItIs } from "./sets.js";
-import { badge, between, short } from "./words.js";
+import { badge, between, inZone, short } from "./words.js";
 
 const SORTS = [["name", "name"], ["project", "project"], ["sync", "sync"], ["health", "health"], ["operation", "last operation"]];
 // So many ApplicationSets are shown above the Applications.
@@ -19,10 +19,10 @@ const COLUMNS = [
 // Why an Application is not done, in one line: what its operation waits for comes first.
 export function reason(app) {
   const operation = app.operation;
-  if (app.deleting) return `being deleted${operation?.message ? `: ${operation.message}` : ""}`;
-  if (operation && !operation.finishedAt) return operation.message;
+  if (app.deleting) return `being deleted${operation?.message ? `: ${inZone(operation.message)}` : ""}`;
+  if (operation && !operation.finishedAt) return inZone(operation.message);
   if (app.awaits) return app.awaits;
-  if (operation && operation.phase !== "Succeeded") return operation.message;
+  if (operation && operation.phase !== "Succeeded") return inZone(operation.message);
   if (app.condition) {
     const others = Object.keys(app.conditions).filter((one) => one !== app.condition.type);
     return [`${app.condition.type}: ${app.condition.message}`, ...others].join("; ");

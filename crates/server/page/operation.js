@@ -10,7 +10,7 @@ import { isBeyond, isTouched, operationActions, taskActions, waveActions } from 
 import { Story } from "./story.js";
 import { KEPT_WIDTH, drawTimeline, keepDrawn, legend, timelineTable } from "./timeline.js";
 import { objectsOf, wavesPicture } from "./waves.js";
-import { approvalOf, badge, between, clock, count, findingOf, folded, long, objectKey, objectName, objectState, resultOf, short, shortHash, terms, time, tone, waveState } from "./words.js";
+import { approvalOf, badge, between, clock, count, findingOf, folded, inZone, long, objectKey, objectName, objectState, resultOf, short, shortHash, terms, time, tone, waveState } from "./words.js";
 
 // So many facts, and so many objects, are listed at once.
 const FACTS = 200;
@@ -141,7 +141,7 @@ function headOf(operation, explanation, story) {
     h("div.title", null, h("h1", null, operation.deletion ? "Deletion of " : "Operation of ", applicationLink(operation.app)),
       badge(operation.phase, "result"), operation.dryRun ? h("small", null, " dry run: nothing was written") : null,
       operation.pausedBy ? badge("Held") : null),
-    h("div.lead", null, folded(isOver ? operation.message : explanation.summary)),
+    h("div.lead", null, folded(inZone(isOver ? operation.message : explanation.summary))),
     operationActions(operation, explanation) ?? h("div"),
     h("p.quiet", null, "All of it as one file: ", file(operation.id, ".html", "for people"), ", ", file(operation.id, "", "for programs")),
     isOver || explanation.awaited.length === 0 ? h("div") : h("section", { "aria-labelledby": "awaited" },
@@ -269,7 +269,7 @@ function resultsOf(operation, story, most, more) {
         h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", null, rows.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
           h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, resultOf(one, waveOf(one))),
-          h("td", null, badge(one.isComing ? "Pending" : objectState(one, waveOf(one)))), h("td.words", null, wordsOf(one), taskActions(operation, one, nameOf(one), story.awaitsCall(one)))))))),
+          h("td", null, badge(one.isComing ? "Pending" : objectState(one, waveOf(one)))), h("td.words", null, folded(wordsOf(one)), taskActions(operation, one, nameOf(one), story.awaitsCall(one)))))))),
     rows.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(rows.length, "object")}`) : null,
     logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
     operation.warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, operation.warnings.map(findingOf))] : [],
@@ -287,7 +287,8 @@ function wordsOf(one) {
 
 // Who has had it tried again; who skipped it is in its message.
 function retried({ overridden }) {
-  if (!overridden?.retries) return null;
+  // Once it is skipped or marked as done, the rest names whoever has done that.
+  if (!overridden?.retries || overridden.what !== "Retry") return null;
   return `tried again ${overridden.retries === 1 ? "" : `${overridden.retries} times, `}as ${overridden.by} asked for${overridden.reason ? ` (${overridden.reason})` : ""}`;
 }
 

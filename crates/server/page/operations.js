@@ -4,7 +4,7 @@ import { look, query } from "./ask.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { OPERATION, asked, filterBar } from "./lists.js";
 import { follow } from "./news.js";
-import { askedBy, badge, between, count, folded, short, time } from "./words.js";
+import { askedBy, badge, between, count, folded, inZone, short, time } from "./words.js";
 
 const PAGE = 50;
 // So many can be asked for at once.
@@ -23,7 +23,7 @@ export function operationsTable(items, withApplication = true) {
       h("td", null, `${one.wavesPassed} of ${one.waves}`),
       h("td", null, one.revision ? short(one.revision) : "–"),
       h("td", null, askedBy(one.initiatedBy, one.reason)),
-      h("td.words", null, folded(one.damage ?? one.message ?? "")))))));
+      h("td.words", null, folded(one.damage ?? inZone(one.message) ?? "")))))));
 }
 
 // An application as an operation names it: NAMESPACE/NAME, or the name of one of the control plane.

@@ -81,6 +81,19 @@ export function clock(at) {
   return CLOCK.format(new Date(at));
 }
 
+// When an operation is tried again is a time of day in UTC, as in Argo CD: here it is one of the reader's.
+const MINUTE = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const TRIED_AGAIN = /(Retrying attempt #\d+ at )(\d{1,2}):(\d{2})(AM|PM)/;
+export function inZone(text, now = new Date()) {
+  return text?.replace(TRIED_AGAIN, (_, words, hour, minute, half) => {
+    const at = new Date(now);
+    at.setUTCHours((Number(hour) % 12) + (half === "PM" ? 12 : 0), Number(minute), 0, 0);
+    // It is to come, and no further away than a day.
+    if (now - at > 12 * 3_600_000) at.setUTCDate(at.getUTCDate() + 1);
+    return words + MINUTE.format(at);
+  });
+}
+
 export function time(at) {
   if (!at) return h("span", null, "–");
   return h("time", { datetime: at, title: at }, moment(at));

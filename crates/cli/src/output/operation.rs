@@ -81,7 +81,7 @@ fn message(resource: &ResourceResult) -> String {
     };
     // Who has skipped it is in its message.
     match resource.overridden.as_ref().filter(|overridden| overridden.what == Override::Retry) {
-        Some(retried) if message != retried.words() => format!("{message}; {}", retried.words()),
+        Some(retried) if resource.message != retried.words() => format!("{message}; {}", retried.words()),
         _ => message,
     }
 }
