@@ -38,6 +38,8 @@ pub struct Room {
     pub reads: Vec<PathBuf>,
     /// Files and folders that it may read and change.
     pub writes: Vec<PathBuf>,
+    /// Processor time that it may take, which holds also when nobody watches it any more; on Linux, in whole seconds. None is no limit.
+    pub processor: Duration,
 }
 
 /// Why a program has to end before its end.

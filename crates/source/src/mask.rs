@@ -14,12 +14,26 @@ const WORD_BYTES: usize = 4;
 /// Shorter values are masked as whole words only.
 const ANYWHERE_BYTES: usize = 8;
 /// Words that stand everywhere and hide nothing.
-const PLAIN: [&str; 4] = ["true", "false", "null", "none"];
+const PLAIN: [&str; 11] = [
+    "true",
+    "false",
+    "null",
+    "none",
+    "error",
+    "template",
+    "templates",
+    "chart",
+    "charts",
+    "values",
+    "execution",
+];
 
 /// The kind whose objects hold nothing but secrets.
 const SECRET: &str = "Secret";
 /// A kustomization makes such objects of what is below this field.
 const GENERATOR: &str = "secretGenerator";
+/// What a text has in it that has either, in whatever spelling.
+const MENTION: &str = "ecret";
 /// Parts of the names of values that hold secrets by themselves.
 const TELLING: [&str; 8] =
     ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey"];
@@ -28,13 +42,38 @@ const DEPTH_MAX: usize = 3;
 
 /// Values that are not to be told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Values(BTreeSet<String>);
+pub(crate) struct Values {
+    known: BTreeSet<String>,
+    /// Files that hold others, by their names without folders.
+    files: BTreeSet<String>,
+}
 
 impl Values {
     /// Adds a text, which may have several lines: each may be quoted by itself.
     pub fn add(&mut self, text: &str) {
         let is_telling = |line: &&str| line.len() >= WORD_BYTES && !PLAIN.contains(line);
-        self.0.extend(text.lines().map(str::trim).filter(is_telling).map(str::to_owned));
+        self.known.extend(text.lines().map(str::trim).filter(is_telling).map(str::to_owned));
+    }
+
+    /// A text that everybody may see.
+    pub fn spare(&mut self, text: &str) {
+        self.known.remove(text);
+    }
+
+    /// Whether a file holds what must not be told, as what was read until now says.
+    pub fn has_file(&self, name: &str) -> bool {
+        self.files.contains(name)
+    }
+
+    /// Adds what such a file holds.
+    pub fn add_held(&mut self, text: &str) {
+        self.add_lines(text);
+        for line in text.lines() {
+            self.add(line);
+            line.split_once('=').into_iter().for_each(|(_, value)| self.add(value));
+            let words = line.split(|sign: char| sign.is_whitespace() || ",:{}[]'\"".contains(sign));
+            words.filter(|word| word.len() >= ANYWHERE_BYTES).for_each(|word| self.add(word));
+        }
     }
 
     /// Adds all values that are somewhere in one.
@@ -82,10 +121,13 @@ impl Values {
     }
 
     fn add_secrets_at(&mut self, text: &str, depth: usize) {
+        // Most of what there is need not be parsed for that.
+        if !text.contains(MENTION) {
+            return;
+        }
         match serde_saphyr::from_multiple::<Value>(text) {
             Ok(documents) => documents.iter().for_each(|one| self.search(one, depth)),
-            Err(_) if text.contains(SECRET) => self.add_lines(text),
-            Err(_) => {}
+            Err(_) => self.add_lines(text),
         }
     }
 
@@ -93,13 +135,20 @@ impl Values {
         match value {
             Value::Array(all) => all.iter().for_each(|one| self.search(one, depth)),
             Value::Object(fields) => {
-                if fields.get("kind").and_then(Value::as_str) == Some(SECRET) {
-                    let held = ["data", "stringData"].into_iter().filter_map(|name| fields.get(name));
-                    held.for_each(|held| self.add_decoded(held));
+                match fields.get("kind").and_then(Value::as_str) {
+                    Some(SECRET) => {
+                        let held = ["data", "stringData"].into_iter().filter_map(|name| fields.get(name));
+                        held.for_each(|held| self.add_decoded(held));
+                    }
+                    Some(kind) if kind.eq_ignore_ascii_case(GENERATOR) => self.add_generator(value),
+                    _ => {}
+                }
+                if value.pointer("/target/kind").and_then(Value::as_str) == Some(SECRET) {
+                    self.add_patch(value);
                 }
                 for (name, value) in fields {
                     if name.eq_ignore_ascii_case(GENERATOR) {
-                        self.add_literals(value);
+                        value.as_array().into_iter().flatten().for_each(|one| self.add_generator(one));
                     }
                     self.search(value, depth);
                 }
@@ -121,14 +170,32 @@ impl Values {
         decoded.for_each(|text| self.add(&text));
     }
 
-    /// `name=value`, or what was meant as that.
-    fn add_literals(&mut self, generators: &Value) {
-        let all =
-            generators.as_array().into_iter().flatten().filter_map(|one| one.get("literals")?.as_array());
-        for literal in all.flatten().filter_map(Value::as_str) {
+    /// `name=value`, or what was meant as that, and the files that have more of them.
+    fn add_generator(&mut self, generator: &Value) {
+        let listed = |name: &str| generator.get(name).and_then(Value::as_array).into_iter().flatten();
+        for literal in listed("literals").filter_map(Value::as_str) {
             let value = literal.split_once('=').map_or(literal, |(_, value)| value);
             self.add(value.trim_matches(['"', '\'']));
         }
+        for file in
+            listed("envs").chain(listed("files")).chain(generator.get("env")).filter_map(Value::as_str)
+        {
+            self.add_file_name(file.split_once('=').map_or(file, |(_, file)| file));
+        }
+    }
+
+    /// What is changed in Secrets, which need not say in the patch that they are such.
+    fn add_patch(&mut self, entry: &Value) {
+        if let Some(patch) = entry.get("patch").and_then(Value::as_str) {
+            self.add_held(patch);
+        }
+        if let Some(file) = entry.get("path").and_then(Value::as_str) {
+            self.add_file_name(file);
+        }
+    }
+
+    fn add_file_name(&mut self, path: &str) {
+        self.files.extend(path.rsplit('/').next().map(str::to_owned));
     }
 
     fn add_lines(&mut self, text: &str) {
@@ -136,12 +203,32 @@ impl Values {
         text.lines().for_each(|line| self.add(value(line).trim().trim_matches(['"', '\''])));
     }
 
-    /// A text without them.
+    /// A text without them, also where it quotes them.
     pub fn masked(&self, words: &str) -> String {
-        let mut longest_first: Vec<&String> = self.0.iter().collect();
+        let forms: BTreeSet<String> = self.known.iter().flat_map(|value| forms(value)).collect();
+        let mut longest_first: Vec<String> = forms.into_iter().collect();
         longest_first.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        longest_first.into_iter().fold(words.to_owned(), |words, value| replace(&words, value))
+        longest_first.into_iter().fold(words.to_owned(), |words, value| replace(&words, &value))
     }
+}
+
+/// How Helm, Kustomize and what they check with write a value.
+fn forms(value: &str) -> Vec<String> {
+    let quoted = value.replace('\\', "\\\\");
+    let in_double = quoted.replace('"', "\\\"");
+    let mut forms = vec![
+        value.to_owned(),
+        quoted.replace('\'', "\\'"),
+        in_double.replace('\t', "\\t"),
+        in_double.replace('\t', "\\x09"),
+        quoted,
+    ];
+    // Of short ones they would be no more than other words.
+    if value.len() >= ANYWHERE_BYTES {
+        forms.push(BASE64.encode(value).trim_end_matches('=').to_owned());
+        forms.push(form_urlencoded::byte_serialize(value.as_bytes()).collect());
+    }
+    forms
 }
 
 /// Whether a name says that its value is a secret.
@@ -156,8 +243,9 @@ fn replace(words: &str, value: &str) -> String {
     let mut rest = words;
     while let Some((before, after)) = rest.split_once(value) {
         let is_inside = |sign: Option<char>| sign.is_some_and(char::is_alphanumeric);
-        let last = before.chars().next_back().or_else(|| masked.chars().next_back());
-        let is_part = is_inside(last) || is_inside(after.chars().next());
+        let mut back = before.chars().rev().chain(masked.chars().rev());
+        // The letter of an escape, such as that of a new line, is part of no word.
+        let is_part = is_inside(back.next()) && back.next() != Some('\\') || is_inside(after.chars().next());
         masked.push_str(before);
         masked.push_str(if is_part && value.len() < ANYWHERE_BYTES { value } else { MASK });
         rest = after;
@@ -194,6 +282,25 @@ mod tests {
     }
 
     #[test]
+    fn values_are_masked_as_they_are_quoted() {
+        for (value, words) in [
+            ("p4ss\\w0rd", r"'p4ss\\w0rd' does not match"),
+            ("it's-hunter2", r"'it\'s-hunter2' does not match"),
+            ("x y\thunter2", r#"parsing time "x y\x09hunter2""#),
+            ("say \"hunter2\"", r#""say \"hunter2\"" is wrong"#),
+            ("abc12\npw345", r#"is "abc12\npw345""#),
+            ("hunter2-hunter2", "aHVudGVyMi1odW50ZXIy"),
+            ("a b&hunter2", "a+b%26hunter2"),
+        ] {
+            let mut values = Values::default();
+            values.add(value);
+            let masked = values.masked(words);
+            let is_told = ["hunter2", "w0rd", "pw345", "aHVu"].iter().any(|part| masked.contains(part));
+            assert!(masked.contains(MASK) && !is_told, "{value}: {masked}");
+        }
+    }
+
+    #[test]
     fn of_what_a_chart_has_itself_secrets_alone_are_masked() {
         let mut values = Values::default();
         values.add_telling("image: nginx\ndb: {dbPassword: hunter2x}\napi-key: [k3yk3y]\n");
@@ -210,11 +317,20 @@ mod tests {
             "patches: [{patch: \"kind: Secret\\nstringData: {a: hunter2x}\\n\"}]\n",
             "kind: Secret\nstringData:\n  a: hunter2x\n b: [\n",
             "kind: List\nitems: [{kind: Secret, stringData: {a: hunter2x}}]\n",
+            "patches: [{target: {kind: Secret, name: a}, patch: \"stringData:\\n  a: hunter2x\\n\"}]\n",
+            "patches: [{target: {kind: Secret}, patch: \"- {op: add, path: /stringData/a, value: hunter2x\"}]\n",
+            "kind: SecretGenerator\nliterals: [hunter2x]\n",
+            "transformers: [\"kind: PatchTransformer\\ntarget: {kind: Secret}\\npatch: 'a: hunter2x'\\n\"]\n",
         ] {
             let mut values = Values::default();
             values.add_secrets(text);
             assert_eq!(values.masked("it has hunter2x"), "it has ++++++++", "{text}");
         }
+        let mut values = Values::default();
+        values.add_secrets("secretGenerator: [{envs: [deep/a.env], files: [b=c.txt]}]\npatches: [{target: {kind: Secret}, path: p.txt}]\n");
+        assert!(["a.env", "c.txt", "p.txt"].iter().all(|name| values.has_file(name)));
+        values.add_held("A=hunter2x\n");
+        assert_eq!(values.masked("line A=hunter2x: hunter2x"), "line ++++++++: ++++++++");
         let mut values = Values::default();
         values.add_secrets("kind: ConfigMap\ndata: {a: plainly}\n");
         assert_eq!(values.masked("plainly"), "plainly");

@@ -5,11 +5,13 @@ use std::env::consts::ARCH;
 use std::fmt::Display;
 use std::process::{Child, Command};
 use std::thread;
+use std::time::Duration;
 
 use landlock::{
     ABI, Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError,
     RulesetStatus, Scope, path_beneath_rules,
 };
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use crate::{Room, RunError, not_started};
@@ -45,7 +47,9 @@ pub(crate) fn spawn(command: &mut Command, room: &Room) -> Result<Child, RunErro
     let start = || {
         restrict_files(room).map_err(|error| not_confined(&error))?;
         deny_sockets()?;
-        command.spawn().map_err(|error| not_started(&error))
+        let child = command.spawn().map_err(|error| not_started(&error))?;
+        limit_processor(&child, room.processor);
+        Ok(child)
     };
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("program-start".to_owned());
@@ -56,6 +60,16 @@ pub(crate) fn spawn(command: &mut Command, room: &Room) -> Result<Child, RunErro
 
 fn not_confined(error: &impl Display) -> RunError {
     RunError::NotConfined(error.to_string())
+}
+
+/// Whoever has watched it may be killed; what it takes then ends by itself. One that has ended already needs no limit.
+fn limit_processor(child: &Child, limit: Duration) {
+    if limit.is_zero() {
+        return;
+    }
+    let seconds = Some(limit.as_secs().max(1));
+    let _ =
+        prlimit(Some(Pid::from_child(child)), Resource::Cpu, Rlimit { current: seconds, maximum: seconds });
 }
 
 /// Restricts this thread to a room, where the kernel does that.
@@ -127,7 +141,7 @@ mod tests {
             fs::write(folder.path().join(name).join("file"), name).unwrap();
         }
         let path = |name: &str| folder.path().join(name);
-        let room = Room { reads: vec![path("given")], writes: vec![path("own")] };
+        let room = Room { reads: vec![path("given")], writes: vec![path("own")], ..Room::default() };
         let at = folder.path().display();
         for (script, is_allowed) in [
             (format!("cat {at}/given/file"), true),
@@ -146,6 +160,13 @@ mod tests {
             assert_eq!(ran.status.success(), is_allowed, "{script}: {}", String::from_utf8_lossy(&ran.words));
         }
         assert_eq!(fs::read(path("other/file")).unwrap(), b"other");
+    }
+
+    #[test]
+    fn its_processor_time_is_limited_by_the_system() {
+        let room = Room { processor: Duration::from_secs(7), ..Room::default() };
+        let ran = ran("sh", &["-c", "while [ \"$(ulimit -t)\" = unlimited ]; do :; done; ulimit -t"], &room);
+        assert_eq!(ran.output, b"7\n");
     }
 
     /// Whoever starts it is as free as before.

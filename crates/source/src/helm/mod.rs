@@ -84,6 +84,13 @@ impl Plan {
             arguments.extend(is_asked.then(|| argument.to_owned()));
         }
         arguments.extend(parameters(&helm, variables));
+        // Helm would take the rest for a file of its own choice.
+        if let Some(one) = helm.file_parameters.iter().find(|one| one.name.contains([',', '='])) {
+            return Err(wrong(format!(
+                "the name {:?} in source.helm.fileParameters has a comma or an equals sign; name one value, such as a.b",
+                one.name
+            )));
+        }
         let files = helm.file_parameters.iter().map(|one| Ok((one.name.clone(), search.file(&one.path)?)));
         let files = files.collect::<Result<_, SourceError>>()?;
         let own = own::Own::new(&helm, variables);
@@ -165,7 +172,10 @@ impl Plan {
         for (at, (name, given)) in self.files.iter().enumerate() {
             give(format!("--set-file={name}="), format!("file-{at}"), given)?;
         }
-        let made = run(&making.tools, Call { tool: &self.tool, arguments, workshop });
+        let made = run(
+            &making.tools,
+            Call { tool: &self.tool, arguments, workshop, whose: &making.purpose.instance },
+        );
         match made {
             Ok(text) => Ok(divide(&self.chart, &text)),
             Err(RunError::Failed(words)) => {
@@ -189,6 +199,8 @@ impl Plan {
         let lines = words.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
         let mut values = self.own.values();
+        values.spare(&self.chart);
+        values.spare(&self.release);
         // Helm has read them, and says what it has read.
         for given in self.values.iter().chain(self.files.iter().map(|(_, given)| given)) {
             values.add_file(&String::from_utf8_lossy(&given.content));

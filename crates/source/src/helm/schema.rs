@@ -11,6 +11,8 @@ use crate::tools::each_file;
 
 /// The file of a chart that says what its values may be.
 const SCHEMA: &str = "values.schema.json";
+/// Where a chart has others.
+const CHARTS: &str = "charts";
 /// How the name of a packed chart ends.
 const PACKED: &str = ".tgz";
 /// Charts inside of packed charts are looked into so deeply.
@@ -19,6 +21,23 @@ const DEPTH_MAX: usize = 4;
 const REFERRING: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Fields by which a schema is known.
 const KNOWN_AS: [&str; 2] = ["$id", "id"];
+/// Fields that hold schemas by names, in lists, or by themselves.
+const NAMED: [&str; 6] =
+    ["$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies"];
+const LISTED: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
+const SINGLE: [&str; 11] = [
+    "items",
+    "additionalItems",
+    "additionalProperties",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contains",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
+];
 /// Says what language a schema is in.
 const LANGUAGE: &str = "$schema";
 /// The languages that Helm knows by itself.
@@ -39,17 +58,28 @@ pub(super) fn check(chart: &Path) -> Result<(), String> {
     found
 }
 
-/// Looks into one file of a chart.
+/// Looks into one file of a chart. What cannot be read as Helm reads it is refused: nobody knows what it refers to.
 fn look(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
-    let name = path.rsplit('/').next().unwrap_or_default();
+    let mut names = path.rsplit(['/', '\\']);
+    let (name, folder) = (names.next().unwrap_or_default(), names.next());
     if name == SCHEMA {
-        // What is no JSON is Helm's to tell.
-        let schema = serde_json::from_slice(content).unwrap_or_default();
+        let schema = serde_json::from_slice(content).map_err(|error| unread(path, &error.to_string()))?;
         return outside(&schema).map_or(Ok(()), |(field, to)| Err(refused(path, &field, &to)));
     }
-    let (true, Some(depth)) = (name.ends_with(PACKED), depth.checked_sub(1)) else { return Ok(()) };
-    let Ok(archive) = Archive::unpack(path.to_owned(), content) else { return Ok(()) };
+    if !name.ends_with(PACKED) || folder != Some(CHARTS) {
+        return Ok(());
+    }
+    let depth = depth.checked_sub(1).ok_or_else(|| unread(path, "it is too deep in other charts"))?;
+    let archive =
+        Archive::unpack(path.to_owned(), content).map_err(|problem| unread(path, &problem.to_string()))?;
     archive.files.iter().try_for_each(|(inside, content)| look(&format!("{path}/{inside}"), content, depth))
+}
+
+fn unread(path: &str, why: &str) -> String {
+    let why = crate::error::plain(why);
+    format!(
+        "what schemas of values {path} has cannot be looked at: {why}; mend it, or set source.helm.skipSchemaValidation: true"
+    )
 }
 
 fn refused(path: &str, field: &str, to: &str) -> String {
@@ -61,24 +91,51 @@ fn refused(path: &str, field: &str, to: &str) -> String {
 
 /// What a schema refers to outside of itself, and by which field.
 fn outside(schema: &Value) -> Option<(String, String)> {
-    let mut known = BTreeSet::new();
-    each_text(schema, &mut |field, text| {
-        if KNOWN_AS.contains(&field) {
-            known.insert(text.trim_end_matches('#').to_owned());
-        }
-    });
+    let (mut known, base) = (BTreeSet::new(), own_name(schema).unwrap_or_default());
+    add_names(schema, base, &mut known);
     let mut found = None;
     each_text(schema, &mut |field, text| {
         let (to, _) = text.split_once('#').unwrap_or((text, ""));
+        let is_known = known.contains(to) || known.contains(&joined(base, to));
         let is_outside = match field {
-            LANGUAGE => !LANGUAGES.iter().any(|language| text.starts_with(language)) && !known.contains(to),
-            _ => REFERRING.contains(&field) && !to.is_empty() && !known.contains(to),
+            LANGUAGE => !LANGUAGES.iter().any(|language| text.starts_with(language)) && !is_known,
+            _ => REFERRING.contains(&field) && !to.is_empty() && !is_known,
         };
         if is_outside && found.is_none() {
             found = Some((field.to_owned(), text.to_owned()));
         }
     });
     found
+}
+
+/// By what a schema is known.
+fn own_name(schema: &Value) -> Option<&str> {
+    let name = KNOWN_AS.iter().find_map(|field| schema.get(*field)?.as_str())?;
+    Some(name.split('#').next().unwrap_or_default())
+}
+
+/// The names of a schema and of those in it, where there are schemas: what stands elsewhere is not found by its name.
+fn add_names(schema: &Value, base: &str, known: &mut BTreeSet<String>) {
+    if let Some(name) = own_name(schema).filter(|name| !name.is_empty()) {
+        known.extend([name.to_owned(), joined(base, name)]);
+    }
+    let named = NAMED.iter().filter_map(|field| schema.get(*field)?.as_object());
+    let listed = LISTED.iter().filter_map(|field| schema.get(*field)?.as_array());
+    let single = SINGLE.iter().filter_map(|field| schema.get(*field));
+    named.flat_map(|all| all.values()).chain(listed.flatten()).chain(single).for_each(|one| {
+        if one.is_object() {
+            add_names(one, base, known);
+        }
+    });
+}
+
+/// A name as it is meant beside another one.
+fn joined(base: &str, name: &str) -> String {
+    let folder = base.rsplit_once('/').map_or("", |(folder, _)| folder);
+    if folder.is_empty() || name.contains(':') || name.starts_with('/') {
+        return name.to_owned();
+    }
+    format!("{folder}/{name}")
 }
 
 /// Every text of a schema, with the field it is the value of.
@@ -110,6 +167,17 @@ mod tests {
             (json!({"$schema": "http://json-schema.org/draft-07/schema#"}), None),
             (json!({"$id": "https://a/b.json", "properties": {"c": {"$ref": "https://a/b.json#/x"}}}), None),
             (json!({"properties": {"$ref": {"type": "string"}}}), None),
+            (json!({"$id": "https://a/s/b.json", "$ref": "b.json#/$defs/p"}), None),
+            (
+                json!({"$id": "https://a/b.json", "$defs": {"c": {"$id": "c.json"}}, "$ref": "https://a/c.json"}),
+                None,
+            ),
+            // Of these nothing is known by a name.
+            (json!({"const": {"$id": "file:///etc/a"}, "$ref": "file:///etc/a"}), Some("file:///etc/a")),
+            (
+                json!({"x": {"$id": "file:///etc/a"}, "allOf": [{"$ref": "file:///etc/a"}]}),
+                Some("file:///etc/a"),
+            ),
             (json!({"$ref": "file:///etc/passwd"}), Some("file:///etc/passwd")),
             (
                 json!({"properties": {"a": {"allOf": [{"$ref": "http://127.0.0.1/a"}]}}}),
@@ -119,6 +187,26 @@ mod tests {
             (json!({"$schema": "http://127.0.0.1/a"}), Some("http://127.0.0.1/a")),
         ] {
             assert_eq!(outside(&schema).map(|(_, to)| to).as_deref(), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_refused() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for (path, content) in [
+            ("values.schema.json", deep.as_str()),
+            ("values.schema.json", "{\"title\": \"\\ud800\"}"),
+            ("values.schema.json", "\u{feff}{}"),
+            ("sub\\values.schema.json", "{\"$ref\": \"file:///etc/a\"}"),
+            ("charts/a.tgz", "no archive"),
+            ("charts/b/charts/a.tgz", "no archive"),
+        ] {
+            assert!(look(path, content.as_bytes(), DEPTH_MAX).is_err(), "{path}");
+        }
+        for (path, content) in
+            [("files/a.tgz", "no archive"), ("values.yaml", "{"), ("values.schema.json", "{}")]
+        {
+            assert_eq!(look(path, content.as_bytes(), DEPTH_MAX), Ok(()), "{path}");
         }
     }
 }

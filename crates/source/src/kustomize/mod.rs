@@ -35,6 +35,9 @@ pub(crate) use needs::Entry;
 use needs::Needs;
 pub(crate) use remote::shown;
 
+/// What Kustomize says of a file of variables that is no text, beside what is in it.
+const NO_TEXT: &str = "has invalid utf8 bytes";
+
 /// All that Kustomize is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -164,7 +167,10 @@ impl Plan {
         };
         let folder = workshop.source().join(&self.path);
         let arguments = vec![OsString::from(verb), folder.into()];
-        let made = run(&making.tools, Call { tool: &self.tool, arguments, workshop });
+        let made = run(
+            &making.tools,
+            Call { tool: &self.tool, arguments, workshop, whose: &making.purpose.instance },
+        );
         match made {
             Ok(content) => Ok(vec![File { path: self.path.clone(), content }]),
             Err(error) => {
@@ -173,6 +179,12 @@ impl Plan {
                     unmarked(line.trim()).trim_start_matches("Error: ").trim_start_matches("error: ")
                 });
                 let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+                // It tells them byte by byte.
+                if words.contains(NO_TEXT) {
+                    let reason =
+                        "a file that a generator takes variables from has bytes that are no UTF-8".to_owned();
+                    return Err(SourceError::Tool { call, path: self.path.clone(), reason });
+                }
                 let reason = crate::error::plain_ends(&secrets(workshop).masked(&lines.join("; ")));
                 Err(SourceError::Tool { call, path: self.path.clone(), reason })
             }
@@ -195,8 +207,14 @@ fn secrets(workshop: &Workshop) -> Values {
         [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end)) || KUSTOMIZATIONS.contains(&name)
     };
     each_file(workshop.path(), is_manifest, |_, content| {
-        secrets.add_secrets(&String::from_utf8_lossy(content))
+        secrets.add_secrets(&String::from_utf8_lossy(content));
     });
+    let named = secrets.clone();
+    each_file(
+        workshop.path(),
+        |name| named.has_file(name),
+        |_, content| secrets.add_held(&String::from_utf8_lossy(content)),
+    );
     secrets
 }
 

@@ -27,6 +27,9 @@ const PATH: &str = "path";
 const IN_PLUGINS: [&str; 8] =
     [PATH, "paths", "files", "envs", "env", "resources", "valuesFile", "additionalValuesFiles"];
 
+/// Fields of plugins below which names are anybody's.
+const FREE: [&str; 2] = ["annotations", "labels"];
+
 /// A field that is read here and is written otherwise, with how it should be: Kustomize would know it, and nobody else.
 pub(super) fn otherwise_spelt(value: &Value) -> Option<(&str, &'static str)> {
     let known = [NAMED.as_slice(), &CHARTS, &FILES, &WITH_PATH, &GENERATORS, &[OPEN_API]].concat();
@@ -37,8 +40,8 @@ pub(super) fn otherwise_spelt(value: &Value) -> Option<(&str, &'static str)> {
     })
 }
 
-/// The files that its fields name and that are on servers; not the entries of the fields that name folders as well.
-pub(super) fn on_servers(value: &Value) -> Vec<String> {
+/// The files that its fields name; not the entries of the fields that name folders as well.
+pub(super) fn files(value: &Value) -> Vec<String> {
     let mut named = Vec::new();
     for entry in entries(value, &FILES) {
         texts(entry, &mut named);
@@ -51,17 +54,17 @@ pub(super) fn on_servers(value: &Value) -> Vec<String> {
     if let Some(open_api) = value.get(OPEN_API) {
         field(open_api, PATH).for_each(|found| texts(found, &mut named));
     }
-    named.retain(|text| is_served(text));
+    named.retain(|text| !is_written_out(text));
     named
 }
 
-/// The files on servers that are named by what configures plugins. What cannot be read is Kustomize's to tell.
+/// The files that are named by what configures plugins. What cannot be read is Kustomize's to tell.
 pub(super) fn by_plugin(text: &str) -> Vec<String> {
     let mut named = Vec::new();
     for document in serde_saphyr::from_multiple::<Value>(text).unwrap_or_default() {
         search(&document, &mut named);
     }
-    named.retain(|text| is_served(text));
+    named.retain(|text| !is_written_out(text));
     named
 }
 
@@ -70,16 +73,26 @@ fn search(value: &Value, named: &mut Vec<String>) {
         Value::Array(all) => all.iter().for_each(|one| search(one, named)),
         Value::Object(fields) => {
             IN_PLUGINS.iter().for_each(|name| field(value, name).for_each(|found| texts(found, named)));
-            fields.values().for_each(|one| search(one, named));
+            let further = fields.iter().filter(|(name, _)| !FREE.contains(&name.as_str()));
+            further.for_each(|(_, one)| search(one, named));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// Whether a file is on a server, named by itself or after its key. One that is written out on the spot is none.
-fn is_served(text: &str) -> bool {
-    let file = text.split_once('=').map_or(text, |(_, file)| file);
-    !text.contains('\n') && (is_address(file) || is_address(text))
+/// Whether a file is on a server, named by itself or after its key.
+pub(super) fn is_served(text: &str) -> bool {
+    is_address(file_of(text)) || is_address(text)
+}
+
+/// The file of an entry that may have a key before it.
+pub(super) fn file_of(text: &str) -> &str {
+    text.split_once('=').map_or(text, |(_, file)| file)
+}
+
+/// What is no file, but stands there itself.
+fn is_written_out(text: &str) -> bool {
+    text.contains('\n') || text.trim_start().starts_with(['{', '['])
 }
 
 fn entries<'v>(value: &'v Value, names: &'v [&str]) -> impl Iterator<Item = &'v Value> {
@@ -136,6 +149,11 @@ mod tests {
         }
     }
 
+    fn served(mut named: Vec<String>) -> Vec<String> {
+        named.retain(|text| is_served(text));
+        named
+    }
+
     #[test]
     fn files_on_servers() {
         for (value, expected) in [
@@ -151,16 +169,16 @@ mod tests {
                 vec![],
             ),
         ] {
-            assert_eq!(on_servers(&value), expected, "{value}");
+            assert_eq!(served(files(&value)), expected, "{value}");
         }
     }
 
     #[test]
     fn files_that_plugins_name() {
         let generator = "kind: ConfigMapGenerator\nfiles: [a.txt, 'b=http://a']\n---\nkind: PatchTransformer\npath: http://b\n";
-        assert_eq!(by_plugin(generator), ["b=http://a", "http://b"]);
-        let labels = "kind: AnnotationsTransformer\nannotations: {link: https://a}\nfieldSpecs: [{path: metadata/annotations, create: true}]\n";
-        assert_eq!(by_plugin(labels), Vec::<String>::new());
+        assert_eq!(served(by_plugin(generator)), ["b=http://a", "http://b"]);
+        let labels = "kind: AnnotationsTransformer\nannotations: {path: https://a}\nfieldSpecs: [{path: metadata/annotations, create: true}]\n";
+        assert_eq!(served(by_plugin(labels)), Vec::<String>::new());
         assert_eq!(by_plugin("a: ["), Vec::<String>::new());
     }
 }

@@ -160,9 +160,14 @@ fn needed(
             }
         }
     }
-    let served = named::on_servers(value).into_iter().chain(in_plugins).next();
-    if let Some(text) = served {
-        return Err(refused(file, &text, ELSEWHERE));
+    for text in named::files(value).into_iter().chain(in_plugins) {
+        if named::is_served(&text) {
+            return Err(refused(file, &text, ELSEWHERE));
+        }
+        // Kustomize says of a file outside whether it is there.
+        let path = named::file_of(&text);
+        not_absolute(file, path)?;
+        meant(folder, path)?;
     }
     Ok((needed, remote))
 }
@@ -179,18 +184,23 @@ fn local(reader: &Reader<'_>, (folder, file): (&str, &str), text: &str) -> Resul
     if is_address(text) {
         return Ok(Local::Nothing);
     }
-    if text.starts_with('/') {
-        return Err(wrong(
-            file,
-            format!("it names {text}, and absolute paths are not followed; write it relative to the folder"),
-        ));
-    }
+    not_absolute(file, text)?;
     let path = meant(folder, text)?;
     match reader.lookup(&path)?.map(|entry| reader.follow(&path, &entry)).transpose()? {
         Some((at, entry)) if entry.kind == EntryKind::Tree => Ok(Local::Folder(at)),
         Some((at, entry)) => Ok(Local::File(at, entry)),
         None if looks_remote(text) => Ok(Local::Nothing),
         None => Err(wrong(file, format!("it names {text}, and there is no {path} in the commit"))),
+    }
+}
+
+fn not_absolute(file: &str, text: &str) -> Result<(), SourceError> {
+    match text.starts_with('/') {
+        true => Err(wrong(
+            file,
+            format!("it names {text}, and absolute paths are not followed; write it relative to the folder"),
+        )),
+        false => Ok(()),
     }
 }
 

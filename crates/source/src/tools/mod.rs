@@ -8,6 +8,7 @@
 //! limits of time, memory and output.
 
 mod container;
+mod places;
 mod run;
 mod workshop;
 
@@ -20,8 +21,9 @@ use std::time::Duration;
 
 use crate::SourceError;
 use crate::remote::Attempts;
-use run::Places;
+use places::Places;
 pub(crate) use run::{Call, RunError, run};
+use workshop::Workshops;
 pub(crate) use workshop::{SOURCE, Workshop, each_file};
 
 /// What a program may take.
@@ -37,6 +39,8 @@ pub struct ToolLimits {
     pub at_once: usize,
 }
 
+/// What is ended is gone at once; a busy system takes a moment.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// Memory of a program where nothing limits it further.
 const MEMORY: u64 = 1 << 30;
 
@@ -73,6 +77,7 @@ pub struct Tools {
     pub limits: ToolLimits,
     pub(crate) attempts: Arc<Attempts>,
     places: Arc<Places>,
+    workshops: Arc<Workshops>,
 }
 
 /// A program that was found.
@@ -95,9 +100,10 @@ impl Tools {
         tidegate_program::confines_files()
     }
 
-    /// Ends the programs at work; later ones end at once.
+    /// Ends the programs at work, and returns when they and their folders are gone; later ones end at once.
     pub fn stop(&self) {
         self.attempts.stop();
+        self.workshops.closed(STOP_WITHIN);
     }
 
     pub(crate) fn helm(&self, path: &str) -> Result<Tool, SourceError> {

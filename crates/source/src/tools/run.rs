@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::available_parallelism;
 
-use tidegate_program::{Limits, Over, Ran, Room};
+use tidegate_program::{Limits, Over, Ran, Room, RunError as Ended};
 
 use super::{Tool, ToolLimits, Tools, Workshop};
 use crate::remote;
@@ -18,6 +18,8 @@ pub(crate) struct Call<'c> {
     pub tool: &'c Tool,
     pub arguments: Vec<OsString>,
     pub workshop: &'c Workshop,
+    /// For whom.
+    pub whose: &'c str,
 }
 
 /// Why a program has made nothing.
@@ -31,37 +33,9 @@ pub(crate) enum RunError {
     Ended(#[from] tidegate_program::RunError),
 }
 
-/// How many programs are at work.
-#[derive(Debug, Default)]
-pub(super) struct Places {
-    taken: Mutex<usize>,
-    freed: Condvar,
-}
-
-/// One place, for as long as it is held.
-struct Taken<'p>(&'p Places);
-
-impl Places {
-    fn take(&self, limit: usize) -> Taken<'_> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.freed.wait_while(taken, |taken| *taken >= limit.max(1));
-        let mut taken = waited.unwrap_or_else(PoisonError::into_inner);
-        *taken = taken.saturating_add(1);
-        Taken(self)
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        *taken = taken.saturating_sub(1);
-        self.0.freed.notify_one();
-    }
-}
-
 /// Runs a program to its end; what it prints.
 pub(crate) fn run(tools: &Tools, call: Call<'_>) -> Result<Vec<u8>, RunError> {
-    let _place = tools.places.take(tools.limits.at_once);
+    let place = tools.places.take(call.whose, tools.limits.at_once);
     let attempt = tools.attempts.begin(tools.limits.time);
     let over = || {
         attempt.over().map(|over| match over {
@@ -70,9 +44,15 @@ pub(crate) fn run(tools: &Tools, call: Call<'_>) -> Result<Vec<u8>, RunError> {
         })
     };
     let limits = Limits { memory: tools.limits.memory, output: tools.limits.output };
-    let room = Room { reads: vec![call.tool.program.clone()], writes: vec![call.workshop.path().to_owned()] };
-    let Ran { status, output, words } =
-        tidegate_program::run_confined(&mut command(&call, &tools.limits), &room, &limits, over)?;
+    let cores = available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+    let room = Room {
+        reads: vec![call.tool.program.clone()],
+        writes: vec![call.workshop.path().to_owned()],
+        processor: tools.limits.time.saturating_mul(cores),
+    };
+    let ran = tidegate_program::run_confined(&mut command(&call, &tools.limits), &room, &limits, over);
+    place.leave(matches!(ran, Err(Ended::Late(_) | Ended::Memory(_) | Ended::Output(_))));
+    let Ran { status, output, words } = ran?;
     if status.success() {
         return Ok(output);
     }

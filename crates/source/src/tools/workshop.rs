@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -26,14 +28,48 @@ pub(super) fn sweep(folder: &Path) {
     }
 }
 
-/// A private folder. It is gone when this is dropped.
-pub(crate) struct Workshop(TempDir);
+/// How many there are.
+#[derive(Debug, Default)]
+pub(super) struct Workshops {
+    open: Mutex<usize>,
+    closed: Condvar,
+}
+
+impl Workshops {
+    /// Returns when all are gone, or when that takes too long.
+    pub fn closed(&self, within: Duration) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.closed.wait_timeout_while(open, within, |open| *open > 0);
+    }
+
+    fn count(self: &Arc<Self>) -> Open {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        *open = open.saturating_add(1);
+        Open(Arc::clone(self))
+    }
+}
+
+/// One that counts.
+struct Open(Arc<Workshops>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        *open = open.saturating_sub(1);
+        self.0.closed.notify_all();
+    }
+}
+
+/// A private folder. It is gone when this is dropped, and counts until then.
+pub(crate) struct Workshop(TempDir, #[allow(dead_code, reason = "it is there to be dropped")] Open);
 
 impl Workshop {
     pub fn open(tools: &Tools) -> Result<Self, SourceError> {
         let failed = |source: io::Error| failed(&tools.folder, &source);
         fs::create_dir_all(&tools.folder).map_err(failed)?;
-        let opened = Self(tempfile::Builder::new().prefix(PREFIX).tempdir_in(&tools.folder).map_err(failed)?);
+        let counted = tools.workshops.count();
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&tools.folder).map_err(failed)?;
+        let opened = Self(folder, counted);
         for folder in [opened.home(), opened.source()] {
             fs::create_dir(&folder).map_err(failed)?;
         }

@@ -326,3 +326,15 @@ fn what_files_hold_is_not_told_when_a_chart_fails() {
     })));
     assert!(error.contains("++++++++, ++++++++") && !error.contains("c4n4ry"), "{error}");
 }
+
+/// Helm would read what follows the comma, wherever that is.
+#[test]
+fn a_file_parameter_is_of_one_name() {
+    let Some(bench) = bench() else { return };
+    for name in
+        ["x=/etc/passwd,file", "x=/usr/lib/os-release,file", "x=http://127.0.0.1:1/a,file", "a,b", "a=b"]
+    {
+        let error = bench.error(&chart(json!({"fileParameters": [{"name": name, "path": "values.yaml"}]})));
+        assert!(error.contains("fileParameters has a comma or an equals sign"), "{name}: {error}");
+    }
+}

@@ -220,6 +220,11 @@ fn nothing_is_fetched_for_a_kustomization() {
         ("Components: [../../../../elsewhere]", "takes for components"),
         ("HelmCharts: [{name: a}]", "takes for helmCharts"),
         ("configMapGenerator: [{name: a, files: [../elsewhere/a.yaml]}]", "elsewhere/a.yaml"),
+        // Kustomize would say whether it is there.
+        ("configMapGenerator: [{name: a, files: [../../../key]}]", "leads out of the repository"),
+        ("secretGenerator: [{name: a, envs: [/etc/passwd]}]", "absolute paths"),
+        ("patches: [{path: ../../../../etc/passwd}]", "leads out of the repository"),
+        ("openapi: {path: /etc/none}", "absolute paths"),
     ] {
         bench.write("repo/base/kustomization.yaml", text);
         bench.commit("repo");
@@ -273,6 +278,8 @@ fn what_secrets_hold_is_not_told_when_kustomize_fails() {
     let Some(bench) = bench() else { return };
     for text in [
         "secretGenerator: [{name: a, literals: [c4n4ry-of-a-literal]}]\n",
+        "patches: [{target: {kind: Secret, name: a}, patch: \"stringData:\\n  a: c4n4ry-of-a-target\\n\"}]\n",
+        "generators: [\"apiVersion: builtin\\nkind: SecretGenerator\\nmetadata: {name: a}\\nliterals: [c4n4ry-of-a-plugin]\\n\"]\n",
         "patches: [{patch: \"kind: Secret\\nmetadata: [\\nstringData:\\n  a: c4n4ry-of-a-patch\\n\"}]\n",
     ] {
         bench.write("repo/base/kustomization.yaml", text);

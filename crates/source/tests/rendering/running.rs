@@ -119,3 +119,23 @@ fn names_that_mean_something_to_a_program_are_refused() {
     let error = bench.error(&chart(json!({})));
     assert!(error.contains("a\\nb.yaml") && error.contains("rename"), "{error}");
 }
+
+/// Whoever stops finds nothing at work any more, and nothing of what it was given.
+#[test]
+fn what_is_stopped_leaves_nothing() {
+    let bench = bench("echo begun > ../begun; while :; do :; done");
+    let (tools, working) = (bench.making.tools.clone(), bench.folder.path().join("working"));
+    let has_begun = || {
+        let found = working.read_dir().into_iter().flatten().flatten();
+        found.into_iter().any(|entry| entry.path().join("begun").exists())
+    };
+    std::thread::scope(|scope| {
+        let rendering = scope.spawn(|| bench.made(&chart(json!({"values": "a: hunter2"}))));
+        while !has_begun() {
+            std::thread::yield_now();
+        }
+        tools.stop();
+        assert_eq!(working.read_dir().unwrap().count(), 0);
+        assert!(rendering.join().unwrap().unwrap_err().to_string().contains("interrupted"));
+    });
+}
