@@ -17,6 +17,18 @@ string.dump, math.random, math.randomseed = nil, nil, nil
 print = function() end
 collectgarbage = function() return 0 end
 
+-- Finalizers run when the state ends, where nothing counts their steps. 5.1 knows none of tables.
+local setmetatable_raw, rawget, rawset = setmetatable, rawget, rawset
+setmetatable = function(of, meta)
+  local finalizer = type(meta) == "table" and rawget(meta, "__gc") or nil
+  if finalizer == nil then return setmetatable_raw(of, meta) end
+  rawset(meta, "__gc", nil)
+  local done, result = pcall_raw(setmetatable_raw, of, meta)
+  rawset(meta, "__gc", finalizer)
+  if not done then error(result, 2) end
+  return result
+end
+
 -- What scripts written for Lua 5.1 know and 5.2 has dropped.
 _G.unpack, table.unpack, table.pack = unpack, nil, nil
 table.getn = function(list) return #list end

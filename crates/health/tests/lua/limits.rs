@@ -47,6 +47,13 @@ fn what_does_not_end_is_ended() {
     }
 }
 
+/// What is left when the state ends has no steps that anybody counts.
+#[test]
+fn nothing_runs_after_the_script() {
+    let script = "local meta = {__gc = function() while true do end end} setmetatable({}, meta) if meta.__gc == nil then error('gone') end return {status = 'Healthy'}";
+    assert_eq!(end_of(script).unwrap().status, tidegate_model::HealthStatus::Healthy);
+}
+
 #[test]
 fn what_takes_too_much_memory_is_ended() {
     for script in [
