@@ -33,7 +33,9 @@ const OLD_GROUP: &str = "extensions";
 /// Each application that has objects, with those that it may prune.
 type Roots = HashMap<String, Vec<Sighted>>;
 /// The searches under way, each by the objects that are looked through and the marks that are looked for.
-pub(crate) type Searches = Rounds<(String, Tracking), Arc<Roots>>;
+pub(crate) type Searches = Rounds<(String, Tracking), Arc<Looked>>;
+/// What a search has found, or that it is forbidden, which is an answer as good as another for a while.
+type Looked = Result<Roots, ClusterError>;
 
 /// Where there are many applications, what was found so short a time ago will do: what an application writes itself is recorded
 /// with its operations, and what somebody else writes at that very moment may as well be written a moment later.
@@ -201,7 +203,10 @@ impl KubeCluster {
         let good_for = if self.is_for_many() { RECENTLY } else { Duration::ZERO };
         let roots = self.roots(&target, conditions, &query.tracking);
         let roots = self.searches().ask_recent(about, good_for, roots).await?;
-        Ok(roots.get(&query.application).cloned().unwrap_or_default())
+        match roots.as_ref() {
+            Ok(roots) => Ok(roots.get(&query.application).cloned().unwrap_or_default()),
+            Err(forbidden) => Err(forbidden.clone()),
+        }
     }
 
     /// Each application that has objects among these, with those that it may prune.
@@ -210,16 +215,20 @@ impl KubeCluster {
         target: &Target<'_>,
         conditions: &str,
         tracking: &Tracking,
-    ) -> Result<Arc<Roots>, ClusterError> {
+    ) -> Result<Arc<Looked>, ClusterError> {
         let take = |object: Object| {
             let owner = tracking.root_owner(&object)?.to_owned();
             Some((owner, Sighted::of(&object)))
         };
-        let (found, _) = self.list_those(target, Detail::Metadata, conditions, take).await?;
+        let found = match self.list_those(target, Detail::Metadata, conditions, take).await {
+            Ok((found, _)) => found,
+            Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Arc::new(Err(error))),
+            Err(error) => return Err(error),
+        };
         let mut roots = Roots::new();
         for (owner, object) in found {
             roots.entry(owner).or_default().push(object);
         }
-        Ok(Arc::new(roots))
+        Ok(Arc::new(Ok(roots)))
     }
 }

@@ -70,5 +70,5 @@ pub use options::{asks_for_confirmation, unknown_options};
 pub use plan::{PlanInput, Planned, all_images, deleted_objects, named_objects, namespaces, plan};
 pub use prune::reason_to_keep;
 pub use requests::gates_of;
-pub use resources::{may_be_shared, why_not_shared};
+pub use resources::{HOOK_KEPT, may_be_shared, why_not_shared};
 pub use waves::own_wave;

@@ -23,6 +23,9 @@ use crate::waves::wave;
 /// The option by which an object of another application ends the operation.
 const FAIL_ON_SHARED: &str = "FailOnSharedResource=true";
 
+/// The finding of a hook that will be judged by what an earlier operation has left.
+pub const HOOK_KEPT: &str = "hook-object-kept";
+
 /// Whether an operation may write over what is another application's: unless `FailOnSharedResource` is on.
 pub fn may_be_shared(request: &SyncRequest) -> bool {
     !request.options.has(FAIL_ON_SHARED)
@@ -283,7 +286,7 @@ impl Drafter<'_> {
         let message = format!(
             "its delete policy keeps the object of an earlier operation, so the hook is judged by its old result{unless}; {REMEDY}"
         );
-        self.findings.warn("hook-object-kept", &wanted.subject(), message);
+        self.findings.warn(HOOK_KEPT, &wanted.subject(), message);
         (action, format!("{phase} hook; applied to the object of an earlier operation"))
     }
 

@@ -20,7 +20,7 @@ use tidegate_model::{
     Timestamp, Warning, annotations,
 };
 use tidegate_oplog::Known;
-use tidegate_planner::{all_images, own_wave};
+use tidegate_planner::{HOOK_KEPT, all_images, own_wave};
 
 use super::admission::{admit, refuse_hooks, refuse_resources, signed};
 use super::confirmations::Confirmations;
@@ -29,7 +29,7 @@ use super::manifests::Made;
 use super::places::{NoPlace, Place};
 use super::projects;
 use super::recorded;
-use super::remembered::{Asked, Extent, Found, Memory};
+use super::remembered::{Asked, Found, Memory};
 use super::shared::{Look, Shared};
 use super::store::AppKey;
 use super::surprises::{surprises, warning};
@@ -180,7 +180,10 @@ impl Comparison<'_> {
         if !errors.is_empty() {
             return Err(wrong(&revisions, errors.join("; ")));
         }
-        let mut warnings: Vec<(ConditionType, String)> = found.findings.iter().filter_map(warning).collect();
+        // The hook of an operation under way is there because that has made it.
+        let is_under_way = application.operation.as_ref().and_then(operation::id).is_some();
+        let told = found.findings.iter().filter(|one| !is_under_way || one.code != HOOK_KEPT);
+        let mut warnings: Vec<(ConditionType, String)> = told.filter_map(warning).collect();
         warnings.extend(surprises(&found.findings));
         warnings.extend(found.refused.iter().cloned());
         warnings.extend(undefined_gates(shared, application, &found.gates).await);
@@ -242,13 +245,8 @@ impl Comparison<'_> {
         self.is_refused = differing.as_ref().is_err_and(|error| !error.transient && !error.outage);
         let Differences { objects: differences, findings, is_whole } = differing.map_err(uncompared)?;
         if known.as_ref().is_none_or(|known| !known.searched) {
-            let extent = match is_whole {
-                true => Extent::Whole,
-                // It is told by the comparison that has searched: the next one is to tell it too.
-                false if findings.iter().any(|one| one.code == effects::NOT_SEARCHED) => Extent::Refused,
-                false => Extent::Part,
-            };
-            self.memory.search(&asked, &differences, extent);
+            let lacks = !is_whole && findings.iter().any(|one| one.code == effects::NOT_SEARCHED);
+            self.memory.search(&asked, &differences, lacks);
         }
         // With what was searched just now, as the next comparison will know it.
         let known = self.memory.known(recorded, Level::Recent, &asked);

@@ -21,8 +21,6 @@ use super::watching::Mark;
 
 /// After so long all is looked at, whatever was told: how a server fills in defaults may change, and what its webhooks say.
 const LASTS: Duration = Duration::from_secs(1800);
-/// The same for a search through what may be read alone: more may be granted.
-const PARTLY_LASTS: Duration = Duration::from_secs(180);
 /// Objects in this group are found under another name later, by a search.
 const MOVED_GROUP: &str = "extensions";
 
@@ -44,22 +42,9 @@ struct Last {
     found: Arc<Found>,
 }
 
-/// How much of a cluster was searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// All that may hold something of the application.
-    Whole,
-    /// What may be read of it, and that has all there probably is.
-    Part,
-    /// What may be read of it, and that lacks what the application may have.
-    Refused,
-}
-
 #[derive(Debug)]
 struct Searched {
     at: Instant,
-    /// For how long it counts.
-    lasts: Duration,
     /// For what: other manifests need another one.
     asked: Digest,
     places: Inventory,
@@ -178,7 +163,7 @@ impl Memory {
     pub fn known(&self, recorded: Option<Known>, level: Level, asked: &Asked<'_>) -> Option<Known> {
         let asked = asked.whatever_is_known();
         let searched = self.searched.as_ref().filter(|searched| {
-            level <= Level::Latest && searched.at.elapsed() < searched.lasts && Some(searched.asked) == asked
+            level <= Level::Latest && searched.at.elapsed() < LASTS && Some(searched.asked) == asked
         });
         let Some(searched) = searched else { return recorded };
         let mut known = recorded.unwrap_or_default();
@@ -187,16 +172,13 @@ impl Memory {
         Some(known)
     }
 
-    /// A search through the cluster has found these objects of the application.
-    pub fn search(&mut self, asked: &Asked<'_>, differences: &[ObjectDifference], extent: Extent) {
-        let lasts = match extent {
-            Extent::Whole => LASTS,
-            Extent::Part => PARTLY_LASTS,
-            Extent::Refused => {
-                self.searched = None;
-                return;
-            }
-        };
+    /// A search through the cluster has found these objects of the application. One that `lacks` what the application may have
+    /// is told by the comparison that has searched, and the next one is to tell it too.
+    pub fn search(&mut self, asked: &Asked<'_>, differences: &[ObjectDifference], lacks: bool) {
+        if lacks {
+            self.searched = None;
+            return;
+        }
         let places: Inventory = differences
             .iter()
             .map(|one| (one.task.gvk.clone(), one.task.namespace.clone(), one.task.name.clone()))
@@ -204,7 +186,7 @@ impl Memory {
         // What may be another's is found, and told, by each search.
         let is_whole = !has_moved(&places) && !differences.iter().any(|one| one.task.options.found_elsewhere);
         let asked = asked.whatever_is_known().filter(|_| is_whole);
-        self.searched = asked.map(|asked| Arc::new(Searched { at: Instant::now(), lasts, asked, places }));
+        self.searched = asked.map(|asked| Arc::new(Searched { at: Instant::now(), asked, places }));
     }
 
     /// Whether there may be something to go by.

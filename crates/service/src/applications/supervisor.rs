@@ -345,13 +345,13 @@ impl SupervisorState {
 
     /// Applications of other clusters are looked at again.
     fn places_are(&self) {
-        let is_elsewhere = |key: &AppKey| {
-            let application = self.shared.board.get(key);
-            application.is_some_and(|one| self.shared.places.is_elsewhere(&one.spec.destination))
-        };
         for (key, child) in &self.children {
-            if let Some(actor) = child.actor.as_ref().filter(|_| is_elsewhere(key)) {
-                drop(actor.send_message(AppMessage::Compare(Level::Latest)));
+            let application = self.shared.board.get(key);
+            let elsewhere = application.filter(|one| self.shared.places.is_elsewhere(&one.spec.destination));
+            if let (Some(actor), Some(application)) = (&child.actor, elsewhere) {
+                // A deletion that could not begin is tried again.
+                let level = if application.is_deleting() { Level::Forced } else { Level::Latest };
+                drop(actor.send_message(AppMessage::Compare(level)));
             }
         }
     }
