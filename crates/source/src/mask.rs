@@ -60,6 +60,14 @@ impl Values {
         self.known.remove(text);
     }
 
+    /// The names of a file and of its folders, which say where something is wrong.
+    pub fn spare_path(&mut self, path: &str) {
+        for part in path.split('/') {
+            self.spare(part);
+            self.spare(part.split('.').next().unwrap_or_default());
+        }
+    }
+
     /// Whether a file holds what must not be told, as what was read until now says.
     pub fn has_file(&self, name: &str) -> bool {
         self.files.contains(name)

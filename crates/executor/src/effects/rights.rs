@@ -94,9 +94,11 @@ pub(super) async fn beside(cluster: &dyn Cluster, tasks: &[Task], error: &Cluste
     let changes = |task: &Task| if task.options.replace { "update" } else { "patch" };
     let verbs = |task: &Task| [needed(task), useful(task), vec![changes(task)]].concat();
     let missing = cluster.missing_rights(&all(tasks, verbs)).await.unwrap_or_default();
-    if !missing.is_empty() {
+    if missing.iter().any(|right| failure.message.contains(&right.resource)) {
         // Which refusal came first is chance; what is missing is the same each time.
         failure.message = format!("forbidden: these rights are missing: {}", words(&missing));
+    } else if !missing.is_empty() {
+        failure.message = format!("{}; these rights are missing: {}", failure.message, words(&missing));
     }
     failure
 }

@@ -16,8 +16,8 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use crate::{Room, RunError, not_started};
 
-/// Programs and libraries, which every program of the system may need; nothing in them is secret.
-const SYSTEM: [&str; 11] = [
+/// Programs, libraries and time zones, which every program of the system may need; nothing in them is secret.
+const SYSTEM: [&str; 15] = [
     "/bin",
     "/lib",
     "/lib32",
@@ -29,6 +29,11 @@ const SYSTEM: [&str; 11] = [
     "/nix/store",
     "/gnu/store",
     "/etc/ld.so.cache",
+    // A program that does not find its zone reckons with another one, and says nothing.
+    "/usr/share/zoneinfo",
+    "/usr/share/lib/zoneinfo",
+    "/usr/lib/locale/TZ",
+    "/etc/zoneinfo",
 ];
 /// Files that everybody may write to, or reads chance from.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/random", "/dev/urandom"];
@@ -154,6 +159,7 @@ mod tests {
             (format!("echo x > {at}/other/file"), false),
             (format!("ln {at}/other/file {at}/own/link"), false),
             ("cat /etc/passwd".to_owned(), false),
+            ("test ! -e /usr/share/zoneinfo || ls /usr/share/zoneinfo".to_owned(), true),
             ("cat /proc/$PPID/environ".to_owned(), false),
         ] {
             let ran = ran("sh", &["-c", &script], &room);

@@ -246,7 +246,7 @@ impl Comparison<'_> {
         let Differences { objects: differences, findings, is_whole } = differing.map_err(uncompared)?;
         if known.as_ref().is_none_or(|known| !known.searched) {
             let lacks = !is_whole && findings.iter().any(|one| one.code == effects::NOT_SEARCHED);
-            self.memory.search(&asked, &differences, lacks);
+            self.memory.search(&asked, &differences, is_whole, lacks);
         }
         // With what was searched just now, as the next comparison will know it.
         let known = self.memory.known(recorded, Level::Recent, &asked);

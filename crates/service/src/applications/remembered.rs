@@ -21,6 +21,8 @@ use super::watching::Mark;
 
 /// After so long all is looked at, whatever was told: how a server fills in defaults may change, and what its webhooks say.
 const LASTS: Duration = Duration::from_secs(1800);
+/// The same for a search that could not look through all kinds: more may be granted, or answer again.
+const PARTLY_LASTS: Duration = Duration::from_secs(600);
 /// Objects in this group are found under another name later, by a search.
 const MOVED_GROUP: &str = "extensions";
 
@@ -45,6 +47,8 @@ struct Last {
 #[derive(Debug)]
 struct Searched {
     at: Instant,
+    /// For how long it counts.
+    lasts: Duration,
     /// For what: other manifests need another one.
     asked: Digest,
     places: Inventory,
@@ -163,7 +167,7 @@ impl Memory {
     pub fn known(&self, recorded: Option<Known>, level: Level, asked: &Asked<'_>) -> Option<Known> {
         let asked = asked.whatever_is_known();
         let searched = self.searched.as_ref().filter(|searched| {
-            level <= Level::Latest && searched.at.elapsed() < LASTS && Some(searched.asked) == asked
+            level <= Level::Latest && searched.at.elapsed() < searched.lasts && Some(searched.asked) == asked
         });
         let Some(searched) = searched else { return recorded };
         let mut known = recorded.unwrap_or_default();
@@ -174,19 +178,27 @@ impl Memory {
 
     /// A search through the cluster has found these objects of the application. One that `lacks` what the application may have
     /// is told by the comparison that has searched, and the next one is to tell it too.
-    pub fn search(&mut self, asked: &Asked<'_>, differences: &[ObjectDifference], lacks: bool) {
+    pub fn search(
+        &mut self,
+        asked: &Asked<'_>,
+        differences: &[ObjectDifference],
+        is_whole: bool,
+        lacks: bool,
+    ) {
         if lacks {
             self.searched = None;
             return;
         }
+        let lasts = if is_whole { LASTS } else { PARTLY_LASTS };
         let places: Inventory = differences
             .iter()
             .map(|one| (one.task.gvk.clone(), one.task.namespace.clone(), one.task.name.clone()))
             .collect();
         // What may be another's is found, and told, by each search.
-        let is_whole = !has_moved(&places) && !differences.iter().any(|one| one.task.options.found_elsewhere);
-        let asked = asked.whatever_is_known().filter(|_| is_whole);
-        self.searched = asked.map(|asked| Arc::new(Searched { at: Instant::now(), asked, places }));
+        let is_certain =
+            !has_moved(&places) && !differences.iter().any(|one| one.task.options.found_elsewhere);
+        let asked = asked.whatever_is_known().filter(|_| is_certain);
+        self.searched = asked.map(|asked| Arc::new(Searched { at: Instant::now(), lasts, asked, places }));
     }
 
     /// Whether there may be something to go by.

@@ -17,7 +17,7 @@ use crate::files::Files;
 use crate::making::Making;
 use crate::purpose::Variables;
 use crate::repository::File;
-use crate::tools::{Call, RunError, Tool, Workshop, run};
+use crate::tools::{Call, RunError, Tool, Workshop, each_file, run};
 use crate::tree::Reader;
 use capabilities::capabilities;
 use dependencies::Dependencies;
@@ -199,13 +199,14 @@ impl Plan {
         let lines = words.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
         let mut values = self.own.values();
-        values.spare(&self.chart);
-        values.spare(&self.release);
         // Helm has read them, and says what it has read.
         for given in self.values.iter().chain(self.files.iter().map(|(_, given)| given)) {
             values.add_file(&String::from_utf8_lossy(&given.content));
         }
         own::add_defaults(&mut values, folder);
+        values.spare(&self.release);
+        values.spare_path(&self.chart);
+        each_file(folder, |_| true, |path, _| values.spare_path(path));
         let reason = values.masked(&lines.collect::<Vec<_>>().join("; "));
         let reason = crate::error::plain_ends(&reason);
         SourceError::Tool { call: "helm template", path: chart, reason }

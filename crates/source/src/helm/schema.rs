@@ -11,6 +11,10 @@ use crate::tools::each_file;
 
 /// The file of a chart that says what its values may be.
 const SCHEMA: &str = "values.schema.json";
+/// What some programs write before the text of a file.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+/// Fields whose values are data, unless something refers to them.
+const DATA: [&str; 5] = ["default", "examples", "example", "const", "enum"];
 /// Where a chart has others.
 const CHARTS: &str = "charts";
 /// How the name of a packed chart ends.
@@ -60,10 +64,16 @@ pub(super) fn check(chart: &Path) -> Result<(), String> {
 
 /// Looks into one file of a chart. What cannot be read as Helm reads it is refused: nobody knows what it refers to.
 fn look(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
-    let mut names = path.rsplit(['/', '\\']);
+    // Helm tells no slashes from the other ones.
+    let path = &path.replace('\\', "/");
+    let mut names = path.rsplit('/');
     let (name, folder) = (names.next().unwrap_or_default(), names.next());
     if name == SCHEMA {
-        let schema = serde_json::from_slice(content).map_err(|error| unread(path, &error.to_string()))?;
+        if !is_of_chart(path) {
+            return Ok(());
+        }
+        let text = content.strip_prefix(MARK).unwrap_or(content);
+        let schema = serde_json::from_slice(text).map_err(|error| unread(path, &error.to_string()))?;
         return outside(&schema).map_or(Ok(()), |(field, to)| Err(refused(path, &field, &to)));
     }
     if !name.ends_with(PACKED) || folder != Some(CHARTS) {
@@ -73,6 +83,15 @@ fn look(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
     let archive =
         Archive::unpack(path.to_owned(), content).map_err(|problem| unread(path, &problem.to_string()))?;
     archive.files.iter().try_for_each(|(inside, content)| look(&format!("{path}/{inside}"), content, depth))
+}
+
+/// Whether a file is at the top of the chart, or of one that it has.
+fn is_of_chart(path: &str) -> bool {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    while let [CHARTS, _, rest @ ..] = parts.as_slice() {
+        parts = rest.to_vec();
+    }
+    parts.len() == 1
 }
 
 fn unread(path: &str, why: &str) -> String {
@@ -91,17 +110,21 @@ fn refused(path: &str, field: &str, to: &str) -> String {
 
 /// What a schema refers to outside of itself, and by which field.
 fn outside(schema: &Value) -> Option<(String, String)> {
-    let (mut known, base) = (BTreeSet::new(), own_name(schema).unwrap_or_default());
+    let (mut known, base) = (BTreeSet::from([SCHEMA.to_owned()]), own_name(schema).unwrap_or_default());
     add_names(schema, base, &mut known);
+    let mut refers_to_data = false;
+    each_text(schema, (false, true), &mut |field, text| {
+        let is_data = |part: &str| DATA.contains(&part);
+        refers_to_data |= REFERRING.contains(&field) && text.split('/').any(is_data);
+    });
     let mut found = None;
-    each_text(schema, &mut |field, text| {
+    each_text(schema, (false, refers_to_data), &mut |field, text| {
         let (to, _) = text.split_once('#').unwrap_or((text, ""));
-        let is_known = known.contains(to) || known.contains(&joined(base, to));
-        let is_outside = match field {
-            LANGUAGE => !LANGUAGES.iter().any(|language| text.starts_with(language)) && !is_known,
-            _ => REFERRING.contains(&field) && !to.is_empty() && !is_known,
-        };
-        if is_outside && found.is_none() {
+        let is_known = to.is_empty()
+            || known.contains(to)
+            || known.contains(&joined(base, to))
+            || LANGUAGES.iter().any(|language| text.starts_with(language));
+        if !is_known && (field == LANGUAGE || REFERRING.contains(&field)) && found.is_none() {
             found = Some((field.to_owned(), text.to_owned()));
         }
     });
@@ -138,15 +161,17 @@ fn joined(base: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// Every text of a schema, with the field it is the value of.
-fn each_text(value: &Value, with: &mut impl FnMut(&str, &str)) {
+/// Every text of a schema, with the field it is the value of; `has_names` where fields are names of schemas, `with_data` also in data.
+fn each_text(value: &Value, (has_names, with_data): (bool, bool), with: &mut impl FnMut(&str, &str)) {
     match value {
-        Value::Array(all) => all.iter().for_each(|one| each_text(one, with)),
+        Value::Array(all) => all.iter().for_each(|one| each_text(one, (false, with_data), with)),
         Value::Object(fields) => {
             for (field, value) in fields {
+                let is = |names: &[&str]| !has_names && names.contains(&field.as_str());
                 match value {
-                    Value::String(text) => with(field, text),
-                    _ => each_text(value, with),
+                    Value::String(text) if !has_names => with(field, text),
+                    _ if is(&DATA) && !with_data => {}
+                    _ => each_text(value, (is(&NAMED), with_data), with),
                 }
             }
         }
@@ -172,6 +197,11 @@ mod tests {
                 json!({"$id": "https://a/b.json", "$defs": {"c": {"$id": "c.json"}}, "$ref": "https://a/c.json"}),
                 None,
             ),
+            (json!({"properties": {"schema": {"$ref": "http://json-schema.org/draft-07/schema#"}}}), None),
+            (json!({"default": {"$ref": "other.yaml"}}), None),
+            (json!({"$ref": "values.schema.json#/definitions/a"}), None),
+            (json!({"properties": {"default": {"$ref": "file:///etc/a"}}}), Some("file:///etc/a")),
+            (json!({"default": {"$ref": "file:///etc/a"}, "$ref": "#/default"}), Some("file:///etc/a")),
             // Of these nothing is known by a name.
             (json!({"const": {"$id": "file:///etc/a"}, "$ref": "file:///etc/a"}), Some("file:///etc/a")),
             (
@@ -196,16 +226,18 @@ mod tests {
         for (path, content) in [
             ("values.schema.json", deep.as_str()),
             ("values.schema.json", "{\"title\": \"\\ud800\"}"),
-            ("values.schema.json", "\u{feff}{}"),
-            ("sub\\values.schema.json", "{\"$ref\": \"file:///etc/a\"}"),
+            ("charts\\sub\\values.schema.json", "{\"$ref\": \"file:///etc/a\"}"),
             ("charts/a.tgz", "no archive"),
             ("charts/b/charts/a.tgz", "no archive"),
         ] {
             assert!(look(path, content.as_bytes(), DEPTH_MAX).is_err(), "{path}");
         }
-        for (path, content) in
-            [("files/a.tgz", "no archive"), ("values.yaml", "{"), ("values.schema.json", "{}")]
-        {
+        for (path, content) in [
+            ("files/a.tgz", "no archive"),
+            ("values.yaml", "{"),
+            ("values.schema.json", "\u{feff}{}"),
+            ("tests/values.schema.json", "{"),
+        ] {
             assert_eq!(look(path, content.as_bytes(), DEPTH_MAX), Ok(()), "{path}");
         }
     }

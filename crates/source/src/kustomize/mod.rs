@@ -215,6 +215,7 @@ fn secrets(workshop: &Workshop) -> Values {
         |name| named.has_file(name),
         |_, content| secrets.add_held(&String::from_utf8_lossy(content)),
     );
+    each_file(workshop.path(), |_| true, |path, _| secrets.spare_path(path));
     secrets
 }
 

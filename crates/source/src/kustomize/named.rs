@@ -27,8 +27,8 @@ const PATH: &str = "path";
 const IN_PLUGINS: [&str; 8] =
     [PATH, "paths", "files", "envs", "env", "resources", "valuesFile", "additionalValuesFiles"];
 
-/// Fields of plugins below which names are anybody's.
-const FREE: [&str; 2] = ["annotations", "labels"];
+/// Fields of plugins below which names are anybody's, and paths those of fields.
+const FREE: [&str; 3] = ["annotations", "labels", "fieldSpecs"];
 
 /// A field that is read here and is written otherwise, with how it should be: Kustomize would know it, and nobody else.
 pub(super) fn otherwise_spelt(value: &Value) -> Option<(&str, &'static str)> {
@@ -177,8 +177,8 @@ mod tests {
     fn files_that_plugins_name() {
         let generator = "kind: ConfigMapGenerator\nfiles: [a.txt, 'b=http://a']\n---\nkind: PatchTransformer\npath: http://b\n";
         assert_eq!(served(by_plugin(generator)), ["b=http://a", "http://b"]);
-        let labels = "kind: AnnotationsTransformer\nannotations: {path: https://a}\nfieldSpecs: [{path: metadata/annotations, create: true}]\n";
-        assert_eq!(served(by_plugin(labels)), Vec::<String>::new());
+        let labels = "kind: AnnotationsTransformer\nannotations: {path: https://a}\nfieldSpecs: [{path: /metadata/annotations, create: true}]\n";
+        assert_eq!(by_plugin(labels), Vec::<String>::new());
         assert_eq!(by_plugin("a: ["), Vec::<String>::new());
     }
 }

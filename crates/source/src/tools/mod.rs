@@ -43,6 +43,8 @@ pub struct ToolLimits {
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// Memory of a program where nothing limits it further.
 const MEMORY: u64 = 1 << 30;
+/// With less neither does anything.
+const MEMORY_MIN: u64 = 128 << 20;
 
 impl Default for ToolLimits {
     /// As long as Argo CD waits; the largest charts in use take a tenth of the rest.
@@ -59,7 +61,7 @@ fn share(container: Option<u64>, cores: usize) -> (u64, usize) {
     let Some(half) = container.map(|bytes| bytes / 2).filter(|bytes| *bytes > 0) else {
         return (MEMORY, cores);
     };
-    let memory = half.min(MEMORY);
+    let memory = half.clamp(MEMORY_MIN, MEMORY);
     let fitting = half.checked_div(memory).and_then(|count| usize::try_from(count).ok());
     (memory, fitting.unwrap_or(cores).clamp(1, cores.max(1)))
 }
@@ -158,7 +160,7 @@ mod tests {
             (Some(2 * GIB), 4, (GIB, 1)),
             (Some(6 * GIB), 4, (GIB, 3)),
             (Some(64 * GIB), 4, (GIB, 4)),
-            (Some(1), 4, (GIB, 4)),
+            (Some(1 << 20), 4, (MEMORY_MIN, 1)),
         ] {
             assert_eq!(share(container, cores), expected, "{container:?}");
         }
