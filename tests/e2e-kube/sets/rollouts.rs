@@ -161,8 +161,11 @@ async fn commit_meanwhile(policy: &str) -> Fleet {
     let serving = fleet.serve();
     let policy = json!({"tidegate.dev/rollout": format!("onNewTargets: {policy}")});
     fleet.create(strategy(), policy).await;
-    let work = format!("/apis/batch/v1/namespaces/{}/jobs/work-dev-a", fleet.site.namespace);
-    fleet.site.observer().until(&work, |job| job.is_some()).await;
+    // Both: a sync that is superseded before its hook is made makes none.
+    for member in ["dev-a", "dev-b"] {
+        let work = format!("/apis/batch/v1/namespaces/{}/jobs/work-{member}", fleet.site.namespace);
+        fleet.site.observer().until(&work, |job| job.is_some()).await;
+    }
     let newer = fleet.deploy(2, &[]);
     fleet.refresh().await;
     fleet.until_rolled_out(&newer).await;
