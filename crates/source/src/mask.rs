@@ -78,7 +78,7 @@ impl Values {
         self.add_lines(text);
         for line in text.lines() {
             self.add(line);
-            line.split_once('=').into_iter().for_each(|(_, value)| self.add(value));
+            self.add(after_key(line));
             let words = line.split(|sign: char| sign.is_whitespace() || ",:{}[]'\"".contains(sign));
             words.filter(|word| word.len() >= ANYWHERE_BYTES).for_each(|word| self.add(word));
         }
@@ -182,13 +182,12 @@ impl Values {
     fn add_generator(&mut self, generator: &Value) {
         let listed = |name: &str| generator.get(name).and_then(Value::as_array).into_iter().flatten();
         for literal in listed("literals").filter_map(Value::as_str) {
-            let value = literal.split_once('=').map_or(literal, |(_, value)| value);
-            self.add(value.trim_matches(['"', '\'']));
+            self.add(after_key(literal).trim_matches(['"', '\'']));
         }
         for file in
             listed("envs").chain(listed("files")).chain(generator.get("env")).filter_map(Value::as_str)
         {
-            self.add_file_name(file.split_once('=').map_or(file, |(_, file)| file));
+            self.add_file_name(after_key(file));
         }
     }
 
@@ -218,6 +217,11 @@ impl Values {
         longest_first.sort_by_key(|value| std::cmp::Reverse(value.len()));
         longest_first.into_iter().fold(words.to_owned(), |words, value| replace(&words, &value))
     }
+}
+
+/// What is behind the key, or all of it where there is none.
+fn after_key(text: &str) -> &str {
+    text.split_once('=').map_or(text, |(_, value)| value)
 }
 
 /// How Helm, Kustomize and what they check with write a value.

@@ -29,7 +29,7 @@ use super::manifests::Made;
 use super::places::{NoPlace, Place};
 use super::projects;
 use super::recorded;
-use super::remembered::{Asked, Found, Memory};
+use super::remembered::{Asked, Extent, Found, Memory};
 use super::shared::{Look, Shared};
 use super::store::AppKey;
 use super::surprises::{surprises, warning};
@@ -245,8 +245,13 @@ impl Comparison<'_> {
         self.is_refused = differing.as_ref().is_err_and(|error| !error.transient && !error.outage);
         let Differences { objects: differences, findings, is_whole } = differing.map_err(uncompared)?;
         if known.as_ref().is_none_or(|known| !known.searched) {
-            let lacks = !is_whole && findings.iter().any(|one| one.code == effects::NOT_SEARCHED);
-            self.memory.search(&asked, &differences, is_whole, lacks);
+            let extent = match is_whole {
+                true => Extent::Whole,
+                // It is told by the comparison that has searched: the next one is to tell it too.
+                false if findings.iter().any(|one| one.code == effects::NOT_SEARCHED) => Extent::Refused,
+                false => Extent::Part,
+            };
+            self.memory.search(&asked, &differences, extent);
         }
         // With what was searched just now, as the next comparison will know it.
         let known = self.memory.known(recorded, Level::Recent, &asked);

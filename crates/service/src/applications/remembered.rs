@@ -44,6 +44,17 @@ struct Last {
     found: Arc<Found>,
 }
 
+/// How much of a cluster was searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All that may hold something of the application.
+    Whole,
+    /// What may be read of it, and that has all there probably is.
+    Part,
+    /// What may be read of it, and that lacks what the application may have.
+    Refused,
+}
+
 #[derive(Debug)]
 struct Searched {
     at: Instant,
@@ -176,28 +187,23 @@ impl Memory {
         Some(known)
     }
 
-    /// A search through the cluster has found these objects of the application. One that `lacks` what the application may have
-    /// is told by the comparison that has searched, and the next one is to tell it too.
-    pub fn search(
-        &mut self,
-        asked: &Asked<'_>,
-        differences: &[ObjectDifference],
-        is_whole: bool,
-        lacks: bool,
-    ) {
-        if lacks {
-            self.searched = None;
-            return;
-        }
-        let lasts = if is_whole { LASTS } else { PARTLY_LASTS };
+    /// A search through the cluster has found these objects of the application.
+    pub fn search(&mut self, asked: &Asked<'_>, differences: &[ObjectDifference], extent: Extent) {
+        let lasts = match extent {
+            Extent::Whole => LASTS,
+            Extent::Part => PARTLY_LASTS,
+            Extent::Refused => {
+                self.searched = None;
+                return;
+            }
+        };
         let places: Inventory = differences
             .iter()
             .map(|one| (one.task.gvk.clone(), one.task.namespace.clone(), one.task.name.clone()))
             .collect();
         // What may be another's is found, and told, by each search.
-        let is_certain =
-            !has_moved(&places) && !differences.iter().any(|one| one.task.options.found_elsewhere);
-        let asked = asked.whatever_is_known().filter(|_| is_certain);
+        let is_whole = !has_moved(&places) && !differences.iter().any(|one| one.task.options.found_elsewhere);
+        let asked = asked.whatever_is_known().filter(|_| is_whole);
         self.searched = asked.map(|asked| Arc::new(Searched { at: Instant::now(), lasts, asked, places }));
     }
 

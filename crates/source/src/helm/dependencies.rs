@@ -20,9 +20,9 @@ use crate::tree::{Reader, full, parts};
 use crate::{SourceError, versions};
 
 /// Where the charts are that a chart needs.
-const FOLDER: &str = "charts";
+pub(super) const FOLDER: &str = "charts";
 /// How the name of a packed chart ends.
-const PACKED: &str = ".tgz";
+pub(super) const PACKED: &str = ".tgz";
 /// Charts that one chart names: more than any.
 const CHARTS_MAX: usize = 100;
 /// Bytes of all packed charts that are fetched for one.

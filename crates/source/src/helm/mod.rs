@@ -17,7 +17,7 @@ use crate::files::Files;
 use crate::making::Making;
 use crate::purpose::Variables;
 use crate::repository::File;
-use crate::tools::{Call, RunError, Tool, Workshop, each_file, run};
+use crate::tools::{Call, RunError, Tool, Workshop, file_paths, run};
 use crate::tree::Reader;
 use capabilities::capabilities;
 use dependencies::Dependencies;
@@ -206,7 +206,7 @@ impl Plan {
         own::add_defaults(&mut values, folder);
         values.spare(&self.release);
         values.spare_path(&self.chart);
-        each_file(folder, |_| true, |path, _| values.spare_path(path));
+        file_paths(folder).iter().for_each(|path| values.spare_path(path));
         let reason = values.masked(&lines.collect::<Vec<_>>().join("; "));
         let reason = crate::error::plain_ends(&reason);
         SourceError::Tool { call: "helm template", path: chart, reason }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::dependencies::{FOLDER, PACKED};
 use crate::charts::Archive;
 use crate::tools::each_file;
 
@@ -15,10 +16,6 @@ const SCHEMA: &str = "values.schema.json";
 const MARK: &[u8] = "\u{feff}".as_bytes();
 /// Fields whose values are data, unless something refers to them.
 const DATA: [&str; 5] = ["default", "examples", "example", "const", "enum"];
-/// Where a chart has others.
-const CHARTS: &str = "charts";
-/// How the name of a packed chart ends.
-const PACKED: &str = ".tgz";
 /// Charts inside of packed charts are looked into so deeply.
 const DEPTH_MAX: usize = 4;
 /// Fields that refer to other schemas.
@@ -76,7 +73,7 @@ fn look(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
         let schema = serde_json::from_slice(text).map_err(|error| unread(path, &error.to_string()))?;
         return outside(&schema).map_or(Ok(()), |(field, to)| Err(refused(path, &field, &to)));
     }
-    if !name.ends_with(PACKED) || folder != Some(CHARTS) {
+    if !name.ends_with(PACKED) || folder != Some(FOLDER) {
         return Ok(());
     }
     let depth = depth.checked_sub(1).ok_or_else(|| unread(path, "it is too deep in other charts"))?;
@@ -88,7 +85,7 @@ fn look(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
 /// Whether a file is at the top of the chart, or of one that it has.
 fn is_of_chart(path: &str) -> bool {
     let mut parts: Vec<&str> = path.split('/').collect();
-    while let [CHARTS, _, rest @ ..] = parts.as_slice() {
+    while let [FOLDER, _, rest @ ..] = parts.as_slice() {
         parts = rest.to_vec();
     }
     parts.len() == 1

@@ -27,7 +27,7 @@ use crate::making::Making;
 use crate::mask::Values;
 use crate::purpose::Variables;
 use crate::repository::File;
-use crate::tools::{Call, SOURCE, Tool, Workshop, each_file, run};
+use crate::tools::{Call, SOURCE, Tool, Workshop, each_file, file_paths, run};
 use crate::tree::{Reader, full};
 use edits::{Edit, FETCHED};
 use gather::Tree;
@@ -215,7 +215,7 @@ fn secrets(workshop: &Workshop) -> Values {
         |name| named.has_file(name),
         |_, content| secrets.add_held(&String::from_utf8_lossy(content)),
     );
-    each_file(workshop.path(), |_| true, |path, _| secrets.spare_path(path));
+    file_paths(workshop.path()).iter().for_each(|path| secrets.spare_path(path));
     secrets
 }
 

@@ -24,7 +24,7 @@ use crate::remote::Attempts;
 use places::Places;
 pub(crate) use run::{Call, RunError, run};
 use workshop::Workshops;
-pub(crate) use workshop::{SOURCE, Workshop, each_file};
+pub(crate) use workshop::{SOURCE, Workshop, each_file, file_paths};
 
 /// What a program may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

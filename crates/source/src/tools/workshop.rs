@@ -119,22 +119,32 @@ impl Workshop {
     }
 }
 
-/// Goes through the files below a folder of a workshop whose names are wanted, in any order: by their paths in the folder, and with
-/// what they hold. What cannot be read is left out.
-pub(crate) fn each_file(top: &Path, is_wanted: impl Fn(&str) -> bool, mut with: impl FnMut(&str, &[u8])) {
-    let mut folders = vec![top.to_owned()];
+/// The files below a folder of a workshop, in any order, by their paths in the folder.
+pub(crate) fn file_paths(top: &Path) -> Vec<String> {
+    let (mut folders, mut files) = (vec![top.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(path),
-                Ok(kind) if kind.is_file() && is_wanted(&entry.file_name().to_string_lossy()) => {
-                    if let (Ok(content), Ok(below)) = (fs::read(&path), path.strip_prefix(top)) {
-                        with(&below.to_string_lossy(), &content);
-                    }
+                Ok(kind) if kind.is_file() => {
+                    let below = path.strip_prefix(top).unwrap_or(&path);
+                    files.push(below.to_string_lossy().into_owned());
                 }
                 _ => {}
             }
+        }
+    }
+    files
+}
+
+/// Goes through those files whose names are wanted, with what they hold. What cannot be read is left out.
+pub(crate) fn each_file(top: &Path, is_wanted: impl Fn(&str) -> bool, mut with: impl FnMut(&str, &[u8])) {
+    for path in file_paths(top) {
+        if is_wanted(path.rsplit('/').next().unwrap_or_default())
+            && let Ok(content) = fs::read(top.join(&path))
+        {
+            with(&path, &content);
         }
     }
 }

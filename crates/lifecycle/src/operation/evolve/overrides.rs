@@ -68,14 +68,17 @@ fn passed_over(operation: &mut Operation, id: TaskId, overridden: &Overridden) -
         }
     });
     // The next attempt has nothing to wait for.
-    let nothing_failed = !operation.tasks.iter().any(TaskState::is_unsuccessful);
-    if let Stage::AwaitingRetry { until } = &mut operation.stage
-        && had_failed
-        && nothing_failed
-    {
-        *until = overridden.at.min(*until);
+    if had_failed && !operation.tasks.iter().any(TaskState::is_unsuccessful) {
+        begin_next_attempt(operation, overridden.at);
     }
     Some(())
+}
+
+/// The next attempt, if it is awaited, begins now. Whether it is.
+fn begin_next_attempt(operation: &mut Operation, now: Timestamp) -> bool {
+    let Stage::AwaitingRetry { until } = &mut operation.stage else { return false };
+    *until = now.min(*until);
+    true
 }
 
 /// The hook that was skipped does not run any more.
@@ -116,11 +119,8 @@ fn retried(
     let (_, state) = operation.task(id)?;
     let has_failed = state.is_unsuccessful() && !state.is_closing();
     let calls_again = state.calls.as_ref().is_some_and(|calls| calls.not_before.is_some());
-    if let Stage::AwaitingRetry { until } = &mut operation.stage {
-        *until = overridden.at.min(*until);
-        if !was_passed_over {
-            return has_failed.then_some(());
-        }
+    if begin_next_attempt(operation, overridden.at) && !was_passed_over {
+        return has_failed.then_some(());
     }
     let state = operation.tasks.get_mut(id.index())?;
     if was_passed_over && !state.is_closing() || has_failed && state.progress == Progress::Done {
